@@ -119,6 +119,28 @@ func imagesHeldInNCHW16c(t *testing.T, reals graph.DType) {
 	})
 }
 
+// An image whose shape is read is held, too.
+func TestShapeOfImageHeldInNCHW16c(t *testing.T) {
+	needBlocks(t)
+	n := newNet()
+	n.input("x", 1, 16, 8, 8)
+	n.filter("a", "x", nil, 16, 16, 1, 1)
+	n.node("Relu", "r", "a")
+	n.node("Shape", "lengths", "r")
+	n.node("ConstantOfShape", "zeros", "lengths")
+	n.filter("b", "r", nil, 16, 16, 1, 1)
+	n.output("b", 1, 16, 8, 8)
+	n.output("zeros", 1, 16, 8, 8)
+	path := filepath.Join(t.TempDir(), "shape.onnx")
+	n.write(t, path)
+	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{1, 16, 8, 8})}
+	inBothLayouts(t, path, inputs, "nchw16c", func(s *vm.Session, hold bool, _ vm.Options) {
+		if got := s.HeldInNCHW16c(); hold && !slices.Equal(got, []string{"a", "r"}) {
+			t.Errorf("held in NCHW16c: %v, want a and r", got)
+		}
+	})
+}
+
 // randomBlockNet writes a network of random operators, most of which can have images in
 // blocks.
 func randomBlockNet(t *testing.T, r *rand.Rand, reals graph.DType) string {

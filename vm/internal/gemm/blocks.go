@@ -20,11 +20,13 @@ const HalfLen = BlockLen / 2
 // or, if taps reach beyond the left or right edge, in a copy of some rows with zeros beside
 // them. Taps above or below the image are left out.
 //
-// The terms of a sum are added in the order of an Image with Together = BlockLen or, if Thin, of
-// one without, and in the same blocks of depths, so the bits are the same.
+// The terms of a sum are added in the order of an Image with Together = BlockLen, of one with
+// Spread or, if Thin, of one with neither, and in the same blocks of depths, so the bits are the
+// same.
 type Blocks struct {
 	Images, Groups    int
 	Channels, Columns int  // of a group of the image, and of the result: see CanBlock
+	Spread            bool // the order of terms is that of Image.Spread
 	Thin              bool // the image lies in NCHW and has any number of channels, in float32
 	In, Out           [2]int
 	Kernel            [2]int
@@ -52,24 +54,10 @@ type Blocks struct {
 	apart   bool   // pixels are read in a copy; of a flat image, only those that are read
 	image   [2]int // of a flat image: In
 	wide    int    // of a flat image: the width of the result
-	left    int    // the first tap of a row that reads a pixel for some output, and behind the last
-	right   int
-	tall    int // the most rows of the result in a part; in a flat image, pixels
+	tall    int    // the most rows of the result in a part; in a flat image, pixels
 	share   blockShare
 	classes []blockClass
 }
-
-// blockClass describes rows of the result for which the same taps lie within the image.
-type blockClass struct {
-	first, end int // rows of the result
-	top        int // the first tap of a column
-	steps      []blockStep
-	blocks     []int // where each block of depths begins in steps, and the end
-}
-
-// blockStep is one tap of a block of channels: offsets in bytes of the pixels, from those of
-// the class's first tap, and of the weights.
-type blockStep struct{ pixels, weights int }
 
 // blockPanel holds the arguments of a micro-kernel. Package asm addresses the fields by
 // their offsets. a and c are no pointers, because the micro-kernel moves them from line to
@@ -115,6 +103,7 @@ const (
 	mostDenseSide    = 16      // taps along an axis
 	mostBlockRoom    = 1 << 21 // if a single row needs more
 	mostBlockReach   = 1 << 20 // pixels
+	leastInPlace     = 512     // pixels of a part that is not copied: for them the weights are read again
 )
 
 // CanBlock reports whether this machine convolves such images in blocks. The channels of a group
@@ -141,8 +130,8 @@ func (b *Blocks) CanBlock() bool {
 			return false
 		}
 	}
-	inPlace := b.Format == Float32 && b.Pad[1] == 0 && b.reach() <= b.In[1]
-	return inPlace || b.reach() <= mostBlockReach && b.rowsBytes(1) <= mostBlockRoom
+	_, inside := b.segments()
+	return inside && b.Format == Float32 || b.reach() <= mostBlockReach && b.rowsBytes(1) <= mostBlockRoom
 }
 
 // width is the size of a number of the image and of the result.
@@ -185,8 +174,9 @@ func (b *Blocks) rowsBytes(rows int) int {
 
 // PlanBytes is the most memory that Plan allocates.
 func (b *Blocks) PlanBytes() int {
-	classes := min(2*b.Kernel[0]+1, b.Out[0])
-	return classes * (b.Depth()/b.unit()*int(unsafe.Sizeof(blockStep{})) + cuts(b.Depth(), depthOf(b.Depth()))*8 + int(unsafe.Sizeof(blockClass{})))
+	segments, _ := b.segments()
+	classes := min(2*b.Kernel[0]+1, b.Out[0]) * len(segments)
+	return classes * (b.Depth()/b.unit()*int(unsafe.Sizeof(blockStep{})) + cuts(b.Depth(), b.deep())*8 + int(unsafe.Sizeof(blockClass{})))
 }
 
 // Plan decides how to convolve, before anything else is called.
@@ -194,7 +184,8 @@ func (b *Blocks) Plan() {
 	one := [2]int{1, 1}
 	within := (b.Out[0]-1)*b.Stride[0] < b.In[0] && b.reach() <= b.In[1]
 	b.flat = b.Kernel == one && b.Pad == [2]int{} && within && (b.Stride != one || b.In == b.Out)
-	b.apart = b.Format != Float32 || b.Pad[1] > 0 || b.reach() > b.In[1]
+	_, inside := b.segments()
+	b.apart = b.Format != Float32 || !inside
 	if b.flat {
 		b.apart = b.Format != Float32 || b.Stride != one
 		b.image, b.wide = b.In, b.Out[1]
@@ -203,7 +194,7 @@ func (b *Blocks) Plan() {
 		b.tall = evenly(b.Out[1], max(b.room()/(4*b.Channels), 4*blockStripPixels), 2*blockStripPixels)
 	} else {
 		b.tall = b.Out[0]
-		for b.tall > 1 && b.rowsBytes(b.tall) > b.room() {
+		for b.tall > 1 && b.rowsBytes(b.tall) > b.room() && (b.apart || b.tall*b.Out[1] > leastInPlace) {
 			b.tall--
 		}
 		b.tall = cuts(b.Out[0], cuts(b.Out[0], b.tall))
@@ -239,7 +230,7 @@ const biasBytes = 2 * pixelBytes
 
 // aside reports whether sums are complete before they are moved to the result.
 func (b *Blocks) aside() bool {
-	return b.Planes || b.taps() > 0 || b.Format != Float32 || b.Whole && depthOf(b.Depth()) < b.Depth()
+	return b.Planes || b.taps() > 0 || b.Format != Float32 || b.Whole && b.deep() < b.Depth()
 }
 
 // Later reports whether what is added, and Finish behind it, follow the micro-kernel.
@@ -253,6 +244,14 @@ func (b *Blocks) taps() int { return b.Tiles[0] * b.Tiles[1] }
 
 // Depth is the number of terms of a sum.
 func (b *Blocks) Depth() int { return b.Channels * b.Kernel[0] * b.Kernel[1] }
+
+// deep is the depth of a block of depths.
+func (b *Blocks) deep() int {
+	if b.Spread {
+		return depthOf(b.Channels)
+	}
+	return depthOf(b.Depth())
+}
 
 func (b *Blocks) copyBytes() int {
 	switch {
@@ -289,65 +288,6 @@ func (b *Blocks) lineBytes() int {
 		return b.pixel() * b.reach()
 	}
 	return b.pixel() * b.In[1]
-}
-
-// classify finds the classes of rows, and the taps that lie within the image for some column.
-func (b *Blocks) classify() {
-	b.classes = make([]blockClass, 0, min(2*b.Kernel[0]+1, b.Out[0]))
-	b.left, b.right = b.Kernel[1], 0
-	for kw := range b.Kernel[1] {
-		if from, to := within(b.Pad[1]-kw*b.Dilation[1], b.Stride[1], b.In[1], b.Out[1]); from < to {
-			b.left, b.right = min(b.left, kw), kw+1
-		}
-	}
-	taps := func(oh int) (from, to int) {
-		start := oh*b.Stride[0] - b.Pad[0]
-		for from < b.Kernel[0] && start+from*b.Dilation[0] < 0 {
-			from++
-		}
-		for to = from; to < b.Kernel[0] && start+to*b.Dilation[0] < b.In[0]; {
-			to++
-		}
-		return from, to
-	}
-	for oh := 0; oh < b.Out[0]; {
-		from, to := taps(oh)
-		end := oh + 1
-		for end < b.Out[0] {
-			if f, t := taps(end); f != from || t != to {
-				break
-			}
-			end++
-		}
-		c := blockClass{first: oh, end: end, top: from}
-		b.list(&c, to)
-		b.classes = append(b.classes, c)
-		oh = end
-	}
-}
-
-// list lists the steps of a class, block of depths by block of depths.
-func (b *Blocks) list(c *blockClass, bottom int) {
-	taps, width := b.Kernel[0]*b.Kernel[1], levels[chosen].columns
-	volume, depth, unit := b.volume(), depthOf(b.Depth()), b.unit()
-	c.steps, c.blocks = make([]blockStep, 0, b.Depth()/unit), make([]int, 0, cuts(b.Depth(), depth)+1)
-	for block := range cuts(b.Channels, unit) {
-		for kh := range b.Kernel[0] {
-			for kw := range b.Kernel[1] {
-				tap := kh*b.Kernel[1] + kw
-				at := block*taps + tap
-				if at*unit%depth == 0 {
-					c.blocks = append(c.blocks, len(c.steps))
-				}
-				if block < b.Channels/unit && kh >= c.top && kh < bottom && kw >= b.left && kw < b.right {
-					c.steps = append(c.steps, blockStep{
-						block*volume + (kh-c.top)*b.Dilation[0]*b.lineBytes() + kw*b.Dilation[1]*b.pixel(), 4 * width * unit * at,
-					})
-				}
-			}
-		}
-	}
-	c.blocks = append(c.blocks, len(c.steps))
 }
 
 // volume is the distance of the blocks of what is read, in bytes.
@@ -434,15 +374,10 @@ type blockRun struct {
 // run computes the part strip by strip. Each block of weights meets all rows before the next.
 func (r *blockRun) run() {
 	p, width := &r.p, levels[chosen].columns
-	strip := blockStripPixels
-	if chosen == avx2 {
-		strip = blockStripAVX2
-	}
 	outputs, begin, count := r.Out[0]*r.Out[1], r.first*r.Out[1], (r.end-r.first)*r.pixels
 	if r.flat {
 		begin = r.first
 	}
-	p.rows, p.strip = r.pixels, evenly(r.pixels, strip, 1)
 	last := len(r.classes[0].blocks) - 2
 	for s := r.from; s < r.to; s++ {
 		if r.Stop != nil && r.Stop.Stopping() {
@@ -511,7 +446,7 @@ func (r *blockRun) flags(first, last bool) int {
 	return flags
 }
 
-// lines computes the rows of a class for one block of depths.
+// lines computes the pixels of a class for one block of depths.
 func (r *blockRun) lines(c *blockClass, d, flags int, to unsafe.Pointer) {
 	p, from, end := &r.p, max(c.first, r.first), min(c.end, r.end)
 	if r.flat {
@@ -525,18 +460,41 @@ func (r *blockRun) lines(c *blockClass, d, flags int, to unsafe.Pointer) {
 	if len(steps) == 0 && flags == 0 && !tail {
 		return
 	}
-	p.a, p.c, p.tail = uintptr(r.x), uintptr(to)+uintptr((from-r.first)*p.cLine), 0
-	p.second = uintptr(to) + uintptr(p.block+(from-r.first)*p.cLine*HalfLen/BlockLen)
+	p.tail = 0
 	if tail {
 		deep := r.Channels / BlockLen * BlockLen
 		p.tail = uintptr(r.half)
 		p.tailB = unsafe.Add(p.b, 4*levels[chosen].columns*deep)
 	}
-	p.lines, p.flags, p.count, p.steps = end-from, flags, len(steps), unsafe.SliceData(steps)
-	if len(steps) > 0 && !r.flat {
-		p.a += uintptr((from*r.Stride[0] - r.Pad[0] + c.top*r.Dilation[0] - r.top) * r.lineBytes())
+	p.flags, p.count, p.steps = flags, len(steps), unsafe.SliceData(steps)
+	if p.rows = c.row.to - c.row.from; r.flat {
+		p.rows = r.pixels
 	}
-	p.run()
+	p.strip = evenly(p.rows, blockStrip(), 1)
+	each := end - from
+	if p.rows < r.pixels && p.halves == 3 {
+		each = 1 // the micro-kernel takes it that the lines of the second half follow each other
+	}
+	for ; from < end; from += each {
+		r.line(c, from, to)
+		p.lines = each
+		p.run()
+	}
+}
+
+// line says where a line of a class begins.
+func (r *blockRun) line(c *blockClass, row int, to unsafe.Pointer) {
+	p := &r.p
+	place := (row-r.first)*p.cLine + c.row.from*(p.cLine/r.pixels)
+	p.a, p.c, p.second = uintptr(r.x), uintptr(to)+uintptr(place), uintptr(to)+uintptr(p.block+place*HalfLen/BlockLen)
+	if p.count == 0 || r.flat {
+		return
+	}
+	column := c.row.from * r.Stride[1]
+	if !r.apart {
+		column -= r.Pad[1]
+	}
+	p.a += uintptr((row*r.Stride[0]-r.Pad[0]+c.top*r.Dilation[0]-r.top)*r.lineBytes() + column*r.pixel())
 }
 
 // finish applies Finish to the sums of a strip, which lie at sums, and moves them to planes.

@@ -114,25 +114,29 @@ func (b *Blocks) workOf(rows, strips int) float64 {
 	} else {
 		read = min((rows-1)*b.Stride[0]+(b.Kernel[0]-1)*b.Dilation[0]+1, b.In[0]) * b.reach()
 	}
-	work := float64(start + strips*b.Depth()*lines*b.lineWork(pixels))
+	work := float64(start + strips*b.Depth()*lines*lineWork(pixels))
 	if b.apart {
 		work += float64(copied * read * b.Channels / BlockLen)
 	}
 	return work
 }
 
+// blockStrip is the most pixels of a strip.
+func blockStrip() int {
+	if chosen == avx2 {
+		return blockStripAVX2
+	}
+	return blockStripPixels
+}
+
 // lineWork is the work of a line of pixels for one depth and a strip of weights.
-func (b *Blocks) lineWork(pixels int) int {
+func lineWork(pixels int) int {
 	const (
 		vectors = 2
 		weights = 1 // to read them
 		waits   = 4 // at least: a sum waits for the one before
 	)
-	strip := blockStripPixels
-	if chosen == avx2 {
-		strip = blockStripAVX2
-	}
-	even := evenly(pixels, strip, 1)
+	even := evenly(pixels, blockStrip(), 1)
 	whole, rest := pixels/even, pixels%even
 	work := whole * (max(vectors*even, waits) + weights)
 	if rest > 0 {

@@ -46,7 +46,10 @@ func newBlockCase(r *rand.Rand, b Blocks) *blockCase {
 func (c *blockCase) operand(group int) Dense {
 	taps := c.Kernel[0] * c.Kernel[1]
 	m := Dense{At: at(c.weights[group*c.Columns*c.Channels*taps:]), Len: c.Columns, Step: c.Channels * taps, Deep: 1}
-	if taps > 1 && !c.Thin {
+	switch {
+	case c.Spread:
+		m.Deep, m.Taps = c.Channels, taps
+	case taps > 1 && !c.Thin:
 		m.Deep, m.Taps = BlockLen, taps
 	}
 	return m
@@ -98,7 +101,7 @@ func (c *blockCase) planes(added bool) []float32 {
 			At: at(c.x[i*c.Channels*c.In[0]*c.In[1]:]), Channels: c.Channels, In: [3]int{1, c.In[0], c.In[1]}, Out: [3]int{1, c.Out[0], c.Out[1]},
 			Kernel: [3]int{1, c.Kernel[0], c.Kernel[1]}, Stride: [3]int{1, c.Stride[0], c.Stride[1]}, Dilation: [3]int{1, c.Dilation[0], c.Dilation[1]}, Pad: [3]int{0, c.Pad[0], c.Pad[1]},
 		}
-		if taps > 1 && !c.Thin {
+		if m.Spread = c.Spread; taps > 1 && !c.Thin && !c.Spread {
 			m.Together = BlockLen
 		}
 		p := &Product{M: c.Columns, N: n, K: c.Channels * taps, A: &a, B: m, Alpha: 1, Stride: n, RowBias: c.Bias}
@@ -142,6 +145,9 @@ func TestBlocks(t *testing.T) {
 			for a := range 2 {
 				b.In[a], b.Kernel[a] = 1+r.IntN(30), 1+r.IntN(4)
 				b.Stride[a], b.Dilation[a] = 1+r.IntN(5)/3, 1+r.IntN(5)/4
+				if i%7 == 4 { // most taps lie outside
+					b.In[a], b.Kernel[a], b.Dilation[a] = 8+r.IntN(30), 3, 4+r.IntN(12)
+				}
 				if i%3 == 0 {
 					b.Kernel[a], b.Stride[a] = 1, 1
 				}
@@ -168,6 +174,7 @@ func TestBlocks(t *testing.T) {
 			if b.Thin = i%4 == 3; b.Thin {
 				b.Channels = 1 + r.IntN(9)
 			}
+			b.Spread = !b.Thin && i%6 == 4
 			if i%8 == 7 || i%8 == 2 {
 				b.Columns, b.Planes = max(1, b.Columns-r.IntN(BlockLen)), true
 			}

@@ -81,7 +81,7 @@ func convolvesBlocks(c *Invocation) BlockForm {
 	if err != nil {
 		return BlockForm{}
 	}
-	form := BlockForm{In: canHoldHalves(c.In[0]) && fillsBlocks(weight.Shape[0]/group) && denseBlocks(c, v, group, true).CanBlock() && !spreads(c, v, group)}
+	form := BlockForm{In: canHoldHalves(c.In[0]) && fillsBlocks(weight.Shape[0]/group) && denseBlocks(c, v, group, true).CanBlock()}
 	if weight.Shape[0]/group%BlockLen == 0 {
 		form.Out = canHoldBlocks(out)
 	} else {
@@ -145,7 +145,7 @@ func denseBlocks(c *Invocation, v *form.Window, group int, blocks bool) *gemm.Bl
 	plane := func(list [3]int) [2]int { return [2]int{list[1], list[2]} }
 	columns := c.In[1].Shape[0] / group
 	return &gemm.Blocks{
-		Images: c.In[0].Shape[0], Groups: group, Channels: c.In[1].Shape[1], Columns: columns, Thin: !blocks, Planes: columns%gemm.HalfLen != 0,
+		Images: c.In[0].Shape[0], Groups: group, Channels: c.In[1].Shape[1], Columns: columns, Thin: !blocks, Spread: blocks && spreads(c, v, group), Planes: columns%gemm.HalfLen != 0,
 		In: plane(v.In), Out: plane(v.Out), Kernel: plane(v.Kernel), Stride: plane(v.Stride), Dilation: plane(v.Dilation), Pad: plane(v.Pad), Bias: c.Has(2), Format: formatOf(c.In[0].Type), Stop: c.Runtime,
 	}
 }
@@ -186,7 +186,10 @@ func blocksConv(c *Invocation, v *form.Window, group int) (Run, error) {
 	columns := tableOf[blockColumns](c, group)
 	for g := range columns {
 		columns[g] = blockColumns{Dense: gemm.Dense{Len: b.Columns, Step: k, Deep: 1, Format: b.Format}, off: g * b.Columns * k}
-		if v.Taps() > 1 && !b.Thin {
+		switch {
+		case b.Spread:
+			columns[g].Deep, columns[g].Taps = b.Channels, v.Taps()
+		case v.Taps() > 1 && !b.Thin:
 			columns[g].Deep, columns[g].Taps = BlockLen, v.Taps()
 		}
 	}

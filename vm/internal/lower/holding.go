@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
@@ -24,7 +25,7 @@ func newHolding(f *Frame) *holding {
 }
 
 // find reports for each tensor whether it is held. Such a tensor has four axes, a step of the
-// frame makes it, only steps that list it read it, and no caller does.
+// frame makes it, only steps that list it read it, or its shape, and no caller does.
 func (h *holding) find() []bool {
 	f := h.f
 	held := make([]bool, len(f.Tensors))
@@ -38,7 +39,7 @@ func (h *holding) find() []bool {
 	}
 	for i, st := range f.Steps {
 		for _, id := range st.Node().Inputs {
-			if id >= 0 && !h.lists(i, id) {
+			if id >= 0 && !h.lists(i, id) && !ops.OfShape(st.Node()) {
 				held[id] = false
 			}
 		}
