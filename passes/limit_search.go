@@ -33,7 +33,7 @@ type limitSearch struct {
 // host is the memory to which tensors may be swapped, or nil. The search does one part of
 // that many; 0: all.
 func (s *task) newLimitSearch(r *planner.Region, host *Host, part int64) (*limitSearch, error) {
-	costs, _ := s.costs(r)
+	costs := s.costs.Of(r.G)
 	p := repeat.BudgetProblem(r, costs)
 	b := &limitSearch{Repetition: *repeat.New(r, costs), problem: p, host: host}
 	if k := s.known; k != nil && k.search != nil && reflect.DeepEqual(k.search.problem, p) {

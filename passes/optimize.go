@@ -231,7 +231,7 @@ func newState(m *graph.Model, opt Options) (*State, error) {
 	asked := opt
 	opt = opt.onePlace()
 	s := &State{asked: asked, given: m, task: task{
-		opt: opt, model: m, log: &planner.SearchLog{},
+		opt: opt, model: m, costs: opt.costModel(), log: &planner.SearchLog{},
 		bind: planner.Binding{Given: ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict}, Runtime: opt.Runtime},
 	}}
 	if err := s.bindRanges(); err != nil {

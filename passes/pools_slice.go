@@ -36,7 +36,7 @@ func chooseSlicesInPools(ctx context.Context, of task) (*slicesChoice, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, c := &w.s, &slicesChoice{measured: w.s.measured}
+	s, c := &w.s, &slicesChoice{measured: w.s.costs.Measured}
 	whole, err := slowTraffic(ctx, w.plain.Main, s.search().Quick())
 	if err != nil {
 		return nil, err

@@ -10,9 +10,9 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/constant"
-	"github.com/onnxmem/onnxmem/internal/cost"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/costs"
 	"github.com/onnxmem/onnxmem/passes/internal/folding"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
@@ -58,7 +58,7 @@ func slice(ctx context.Context, s *State) error {
 	if err != nil {
 		return err
 	}
-	s.choice, s.known, s.fixed, s.measured, s.frontier, s.slices = found.choice, found.known, found.fixed, found.measured, found.frontier, found.slices
+	s.choice, s.known, s.fixed, s.costs.Measured, s.frontier, s.slices = found.choice, found.known, found.fixed, found.measured, found.frontier, found.slices
 	if found.model != nil {
 		s.Replace(found.model)
 	}
@@ -72,7 +72,7 @@ type slicesChoice struct {
 	slices   *slicedState // what the plan says of them
 	fixed    bool         // the nodes stay in the order of the model
 	known    *base        // has searches for the model; nil: none were made
-	measured *measuredCosts
+	measured *costs.Measured
 	frontier []plan.FrontierPoint
 }
 
@@ -82,7 +82,7 @@ func chooseSlices(ctx context.Context, of task) (*slicesChoice, error) {
 	if err != nil {
 		return nil, err
 	}
-	opt, c := &of.opt, &slicesChoice{measured: w.s.measured}
+	opt, c := &of.opt, &slicesChoice{measured: w.s.costs.Measured}
 	if opt.Frontier {
 		if c.frontier, err = w.frontier(ctx); err != nil {
 			return nil, err
@@ -219,10 +219,7 @@ func (x *slicer) program() *slicing.Program {
 	s, b, r := x.s, x.base, x.base.Main
 	p := &slicing.Program{
 		Model: b.Model, Inference: b.Inference, Of: r.StorageOf, Workspace: r.Workspace, Loads: r.Loads.Loads, Keep: s.kept(r), Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
-		Cost: func(w cost.Work) float64 { return float64(s.opt.Device.cost(w)) }, Factors: s.measured.factors(b.Model.Graph),
-	}
-	if m := s.measured; m != nil {
-		p.Cost = func(w cost.Work) float64 { return m.typical * float64(s.opt.Device.cost(w)) }
+		Cost: s.costs.InSlices, Factors: s.costs.Factors(b.Model.Graph),
 	}
 	p.Rows, p.Elsewhere = rowsOf(b.Model), s.elsewhere(b.Model)
 	for i := range r.Storages {
@@ -348,7 +345,7 @@ func (s *task) inOrder(ctx context.Context, m *graph.Model, x *planner.Search) (
 	if err != nil {
 		return nil, fmt.Errorf("slices: %w", err)
 	}
-	t.Time = s.modelledTime(t.Main)
+	t.Time = s.costs.Time(t.Main.G)
 	return t, nil
 }
 
@@ -446,17 +443,6 @@ func integerData(t *graph.Tensor, elements []int64) *graph.Data {
 	}
 	d.Bytes = int64(len(d.Raw))
 	return d
-}
-
-// modelledTime returns the modelled time of all nodes of a region in nanoseconds. Views take none.
-func (s *task) modelledTime(r *planner.Region) (ns float64) {
-	costs, _ := s.costs(r)
-	for i, n := range r.G.Nodes {
-		if len(n.Semantics.Views) == 0 {
-			ns += float64(costs[i])
-		}
-	}
-	return ns
 }
 
 // unsliced summarises what the slices save and cost. l is nil without a limit.

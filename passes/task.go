@@ -7,6 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes/internal/box"
+	"github.com/onnxmem/onnxmem/passes/internal/costs"
 	"github.com/onnxmem/onnxmem/passes/internal/folding"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
 )
@@ -21,10 +22,10 @@ type task struct {
 	kvStates  []string        // INPUT=OUTPUT of the caches of the pass kv
 	folds     *folding.Result // nil if nothing was folded
 	ranged    *planner.Ranged // nil without Options.Ranges
-	measured  *measuredCosts  // nil: no costs were measured, or nothing may run in slices
-	known     *base           // has searches that were made, and need not be made again; nil: there are none
-	fixed     bool            // the nodes of the main graph stay in the order in which the pass slice wrote them
-	asItIs    bool            // nothing makes the peak of the best order smaller: see stays
+	costs     costs.Model
+	known     *base // has searches that were made, and need not be made again; nil: there are none
+	fixed     bool  // the nodes of the main graph stay in the order in which the pass slice wrote them
+	asItIs    bool  // nothing makes the peak of the best order smaller: see stays
 
 	deadline time.Time          // when Options.TimeLimit ends; zero: never
 	log      *planner.SearchLog // of all searches

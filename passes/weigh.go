@@ -99,7 +99,7 @@ type way struct {
 func newWeigher(ctx context.Context, of task) (*weigher, error) {
 	w := &weigher{s: of, means: meansOf(&of.opt)}
 	s := &w.s
-	s.measured = s.measure()
+	s.costs.Measured = s.costs.Measure(s.model.Graph)
 	x, err := s.newSlicer(ctx, nil, 0)
 	if err != nil {
 		return nil, err

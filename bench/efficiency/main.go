@@ -1,6 +1,6 @@
 // Efficiency measures on one core how long small products, convolutions, copies and
 // elementwise nodes take in onnxmem run, and fits the constants of the cost model of a CPU
-// (passes/costs.go, docs/formats/costs.md) to them:
+// (passes/internal/costs/device.go, docs/formats/costs.md) to them:
 //
 //	go build -o /tmp/efficiency ./bench/efficiency && GOMAXPROCS=1 taskset -c 1 /tmp/efficiency
 //

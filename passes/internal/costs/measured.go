@@ -1,4 +1,4 @@
-package passes
+package costs
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 )
 
-// measuredCosts carry the measured costs of nodes (Options.Costs) over to what slices run
+// Measured carries the measured costs of nodes ([Model].Given) over to what slices run
 // in their place. A copy of a node takes what the device's model says of it, times what the
 // node took when it was measured for what the model says of the node. Nodes that have no
 // counterpart, as those that take rows, do so by what all measured nodes took together.
-type measuredCosts struct {
+type Measured struct {
 	names   map[string]bool    // of all nodes of the graph without slices
 	byName  map[string]float64 // by the name of a node of the graph without slices
 	byKind  map[string]float64 // by operator and types: of all nodes that are alike
@@ -21,11 +21,11 @@ type measuredCosts struct {
 }
 
 // has reports whether a node of that name was there before the slices.
-func (m *measuredCosts) has(name string) bool { return m != nil && m.names[name] }
+func (m *Measured) has(name string) bool { return m != nil && m.names[name] }
 
 // of returns what the time of a node is, as a multiple of its estimate; known is false if
 // the estimate stands.
-func (m *measuredCosts) of(n *graph.Node) (factor float64, known bool) {
+func (m *Measured) of(n *graph.Node) (factor float64, known bool) {
 	if m == nil {
 		return 1, false
 	}

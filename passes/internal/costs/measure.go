@@ -1,4 +1,4 @@
-package passes
+package costs
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
@@ -6,23 +6,23 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// measure compares the measured costs with the estimates; nil if no node has both.
-func (s *task) measure() *measuredCosts {
-	if len(s.opt.Costs) == 0 {
+// Measure compares the measured costs with the estimates for the nodes of a graph without slices; nil
+// if no node has both.
+func (of *Model) Measure(g *graph.Graph) *Measured {
+	if len(of.Given) == 0 {
 		return nil
 	}
-	m := &measuredCosts{names: map[string]bool{}, byName: map[string]float64{}, byKind: map[string]float64{}}
+	m := &Measured{names: map[string]bool{}, byName: map[string]float64{}, byKind: map[string]float64{}}
 	type sum struct{ measured, estimated float64 }
 	var all sum
 	kinds := map[string]sum{}
-	g := s.model.Graph
 	for _, n := range g.Nodes {
 		m.names[n.Name] = true
-		ns, known := s.opt.Costs[n.Name]
+		ns, known := of.Given[n.Name]
 		if !known || n.Name == "" || n.IsSwap() || ops.IsConstant(n) || len(n.Semantics.Views) > 0 {
 			continue
 		}
-		took, estimate := float64(min(ns, cost.Most)), float64(s.opt.Device.cost(cost.Whole(g, n)))
+		took, estimate := float64(min(ns, cost.Most)), float64(of.Device.Of(cost.Whole(g, n)))
 		if estimate <= 0 {
 			continue
 		}
@@ -43,10 +43,11 @@ func (s *task) measure() *measuredCosts {
 	return m
 }
 
-// factors returns for each node of a graph what its time is, as a multiple of its estimate
+// Factors returns for each node of a graph what its time is, as a multiple of its estimate
 // times typical: the same for all nodes that are alike, so that the regions of repeated
 // blocks stay alike.
-func (m *measuredCosts) factors(g *graph.Graph) []float64 {
+func (of *Model) Factors(g *graph.Graph) []float64 {
+	m := of.Measured
 	if m == nil {
 		return nil
 	}
