@@ -41,7 +41,7 @@ func aliases(ctx context.Context, s *State) error {
 		return nil
 	}
 	most := int64(math.MaxInt64)
-	if l := s.choice.limit; l != nil {
+	if l := s.choice.Limit; l != nil {
 		most = l.Bytes
 	}
 	t, err := s.trial().WithAliases(ctx, most, s.search().Silent(), func(format string, args ...any) {
@@ -57,7 +57,7 @@ func aliases(ctx context.Context, s *State) error {
 
 // takeAliases makes a plan with aliases the present one.
 func (s *State) takeAliases(t *planner.Trial) {
-	if b := s.budget; b != nil && b.Before == s.main {
+	if b := s.kept; b != nil && b.Before == s.main {
 		b.InFile()
 	}
 	s.take(t)

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/randmodel"
 	"github.com/onnxmem/onnxmem/passes/internal/alias"
+	"github.com/onnxmem/onnxmem/passes/internal/limits"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -209,23 +211,8 @@ func TestAliasBoundOfLimits(t *testing.T) {
 			n := randmodel.Draw(seed)
 			return n.Model, Options{Dims: n.Dims, Train: &autodiff.Options{Loss: "mse"}}
 		}
-		s, err := newState(draw())
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, err := upTo(Default(), "limit")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.run(t.Context(), list); err != nil {
+		if _, err := beforeLimit(t, draw, nil); err != nil {
 			continue // it has no training step
-		}
-		b, err := s.newLimitSearch(s.main, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b.relaxed, err = s.relaxedSearch(b); err != nil {
-			t.Fatal(err)
 		}
 		least := int64(math.MaxInt64)
 		for _, extra := range []float64{0, 20, 1000} {
@@ -236,9 +223,6 @@ func TestAliasBoundOfLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			x := &r.Plan.Summary
-			if o := b.relaxed.obstacle(t.Context(), x.PeakBytes); o != nil {
-				t.Errorf("seed %d: a plan of %d bytes with %v %% extra, and %d bytes are called the least", seed, x.PeakBytes, extra, o.Bytes)
-			}
 			least = min(least, x.PeakBytes)
 			if x.Limited != nil && x.RecomputedNodes > 0 {
 				again++
@@ -247,7 +231,10 @@ func TestAliasBoundOfLimits(t *testing.T) {
 				aliased++
 			}
 		}
-		if b.relaxed.obstacle(t.Context(), least-1) != nil {
+		switch {
+		case impossible(t, draw, least):
+			t.Errorf("seed %d: a limit of %d bytes is called impossible, and there is a plan", seed, least)
+		case impossible(t, draw, least-1):
 			met++
 		}
 	}
@@ -255,4 +242,36 @@ func TestAliasBoundOfLimits(t *testing.T) {
 	if aliased < 80 || again < 10 || met < 20 {
 		t.Error("expected more of each")
 	}
+}
+
+// beforeLimit runs all passes before limit.
+func beforeLimit(t *testing.T, draw func() (*graph.Model, Options), limit *Limit) (*State, error) {
+	t.Helper()
+	m, opt := draw()
+	opt.Aliases, opt.Limit = AliasesOn, limit
+	s, err := newState(m, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := upTo(Default(), "limit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.run(t.Context(), list)
+	return s, err
+}
+
+// impossible reports whether a limit of so many bytes is called impossible for all plans with aliases.
+func impossible(t *testing.T, draw func() (*graph.Model, Options), limit int64) bool {
+	t.Helper()
+	s, err := beforeLimit(t, draw, &Limit{Bytes: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = limits.Keep(t.Context(), s.task(), nil, limits.Choice{}, true)
+	var none *limits.Error
+	if err != nil && !errors.As(err, &none) {
+		t.Fatal(err)
+	}
+	return none != nil && none.Impossible
 }

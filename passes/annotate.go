@@ -47,14 +47,14 @@ func annotate(_ context.Context, s *State) error {
 	p.Steps, p.Dynamic = planSteps(r), planDynamic(r)
 	if r.Apart != nil {
 		if p.Sharing.Aliases, p.Spans = true, r.PlanSpans(); s.slices != nil {
-			s.slices.withAliases()
+			s.slices.WithAliases()
 		}
 	}
 	program := r
-	if s.budget != nil {
-		s.budget.Place(r)
-		s.budget.Annotate(p.Steps)
-		program = s.budget.Before
+	if s.kept != nil {
+		s.kept.Place(r)
+		s.kept.Annotate(p.Steps)
+		program = s.kept.Before
 	}
 	if s.moved != nil {
 		program = s.moved.Before
@@ -93,11 +93,11 @@ func annotate(_ context.Context, s *State) error {
 		}
 	}
 	p.Summary.Tiered = r.Tiered()
-	if s.budget != nil {
-		p.Summary.Limited = s.budget.limited(r, p.Steps)
+	if s.kept != nil {
+		p.Summary.Limited = s.kept.Limited(r, p.Steps)
 	}
 	if s.slices != nil {
-		p.Summary.Unsliced = s.slices.unsliced(p.Summary.Limited)
+		p.Summary.Unsliced = s.slices.Unsliced(p.Summary.Limited)
 	}
 	p.Frontier = s.frontier
 	s.planRanges(p)
@@ -124,8 +124,8 @@ func (s *State) planProgramOrder(program *planner.Region, solved *schedule.Resul
 		return x, solved.ProgramPeak
 	case s.moved != nil:
 		firstStep = s.moved.FirstStep
-	case s.budget != nil:
-		firstStep = s.budget.FirstStep
+	case s.kept != nil:
+		firstStep = s.kept.FirstStep
 	default:
 		return x, solved.ProgramPeak
 	}

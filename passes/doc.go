@@ -39,6 +39,6 @@
 // A [Pass] reads and extends the [State] that the earlier passes left, and prints
 // nothing. pipeline.go holds the list with the reason for each pair's order.
 // Callers may insert passes of their own: Options.Passes. excludes.go is the table of
-// options that exclude each other, or need another; means.go is that of the ways to need less
+// options that exclude each other, or need another; internal/limits/means.go is that of the ways to need less
 // memory than the best order, which the searches for limits, slices and pools read.
 package passes

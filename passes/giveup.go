@@ -48,7 +48,7 @@ var features = []feature{
 	},
 	{
 		name: "compact slices", codes: []string{verify.CodeSlices},
-		used:  func(s *State) bool { return s.slices != nil && s.slices.calls != nil },
+		used:  func(s *State) bool { return s.slices != nil && s.slices.Calls() },
 		leave: func(o *Options) bool { o.Compact = false; return true },
 	},
 	{
@@ -69,7 +69,7 @@ var features = []feature{
 	{
 		name: "swaps", codes: []string{verify.CodeSwap, verify.CodeLimit},
 		used: func(s *State) bool {
-			return s.budget != nil && s.plan.Summary.Limited != nil && s.plan.Summary.Limited.SwappedBuffers > 0
+			return s.kept != nil && s.plan.Summary.Limited != nil && s.plan.Summary.Limited.SwappedBuffers > 0
 		},
 		leave: leaveSwaps,
 	},

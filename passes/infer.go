@@ -26,7 +26,7 @@ func infer(_ context.Context, s *State) error {
 }
 
 // infer sets the types and the sharing of a model, which is the present one or made of it.
-func (s *task) infer(m *graph.Model) (*ops.Inference, error) {
+func (s *State) infer(m *graph.Model) (*ops.Inference, error) {
 	return s.bind.Infer(m)
 }
 
@@ -71,6 +71,6 @@ func (s *State) warnings() []string {
 
 // shared returns a model that was made of the present one, with the storages of its main
 // graph and the workspaces of its nodes.
-func (s *task) shared(ctx context.Context, m *graph.Model, x *planner.Search) (*planner.Trial, error) {
+func (s *State) shared(ctx context.Context, m *graph.Model, x *planner.Search) (*planner.Trial, error) {
 	return s.bind.Trial(ctx, m, s.rules(), x)
 }

@@ -25,6 +25,12 @@ var layers = []struct {
 		"range_solve.go", "range_pools.go", "range_plan.go", "trial.go", "points.go",
 	}},
 	{"internal/folding", []string{"fold_state.go", "shapes.go", "constants.go", "folder.go", "product.go"}},
+	{"internal/costs", []string{"device.go", "measured.go", "costs.go", "measure.go"}},
+	{"internal/limits", []string{
+		"task.go", "lowest.go", "search.go", "error.go", "frontier.go", "settle.go", "points.go", "slicer.go", "bound.go",
+		"sliced.go", "within.go", "base.go", "kept.go", "aliases.go", "ladder.go", "weigher.go", "alone.go", "bases.go", "inside.go", "means.go", "limit.go", "weigh.go", "arena.go",
+		"weigh_frontier.go", "choose.go", "pools.go",
+	}},
 	{"internal/pools", []string{"moves.go", "pools.go", "prices.go"}},
 	{"internal/repeat", []string{"repeat.go", "swap.go"}},
 }

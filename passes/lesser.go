@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/limits"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -126,8 +127,8 @@ func (s *State) runBest(ctx context.Context, times map[string]time.Duration) (*S
 func (a *attempt) limit() *Limit {
 	var e *LimitError
 	switch {
-	case a.choice.limit != nil:
-		return a.choice.limit
+	case a.choice.Limit != nil:
+		return (*Limit)(a.choice.Limit)
 	case errors.As(a.err, &e):
 		return &Limit{Bytes: e.LimitBytes, Arena: e.Arena}
 	}
@@ -208,8 +209,8 @@ func (a *attempt) inPlaceOf(first *attempt) {
 	for i := range first.frontier {
 		if p := &first.frontier[i]; p.LimitBytes >= x.PeakBytes && !p.Impossible {
 			extra := x.Extra()
-			p.ExtraCostPercent = least(p.ExtraCostPercent, &extra)
-			p.ExtraCostBound = least(p.ExtraCostBound, p.ExtraCostPercent)
+			p.ExtraCostPercent = limits.Least(p.ExtraCostPercent, &extra)
+			p.ExtraCostBound = limits.Least(p.ExtraCostBound, p.ExtraCostPercent)
 		}
 	}
 	a.plan.Frontier = first.frontier

@@ -1,16 +1,12 @@
 package passes
 
 import (
-	"cmp"
-	"context"
+	"errors"
 	"fmt"
-	"math"
-	"slices"
 
-	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/passes/internal/limits"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
-	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
 // LimitError reports that no plan below a limit was found.
@@ -34,64 +30,70 @@ type LimitError struct {
 	Slices *SliceLimits
 }
 
-// mostNamed is the largest number of tensors that a message names.
-const mostNamed = 5
+// BoundUpdates is [LimitError].Why where updates run last: the first of them holds all that
+// they read of other nodes, the gradients.
+const BoundUpdates = limits.BoundUpdates
+
+// SliceLimits are the lowest plan in slices alone that was found, and what bounds it.
+// The figures but AnySlices are 0 if no slices were found.
+type SliceLimits struct {
+	PeakBytes  int64
+	BoundBytes int64           // for any order of these slices
+	AnyCount   plan.SliceBound // for these regions in any number of slices
+	AnySlices  plan.SliceBound // for any regions
+}
 
 // Error gives the limit, the proof if it is impossible, and the lowest limit that
 // can be met. With slices, it says which of their bounds stands in the way.
 func (e *LimitError) Error() string {
-	what := "peak"
-	if e.Arena {
-		what = "arena"
+	x := limits.Error{
+		LimitBytes: e.LimitBytes, Arena: e.Arena, PeakBytes: e.PeakBytes, LowestBytes: e.LowestBytes, Impossible: e.Impossible,
+		Node: e.Node, Why: e.Why, NeedBytes: e.NeedBytes, Tensors: e.Tensors, Slices: (*limits.Lowest)(e.Slices),
 	}
-	msg := fmt.Sprintf("limit of %s: no plan found whose %s fits", units.Bytes(e.LimitBytes), what)
-	if e.Impossible {
-		msg = fmt.Sprintf("limit of %s: impossible", units.Bytes(e.LimitBytes))
-	}
-	switch x := e.Slices; {
-	case x == nil && e.Impossible && e.Node != "":
-		msg += fmt.Sprintf(": %s cannot run in less than %s%s", e.Node, units.Bytes(e.NeedBytes), namely(e.Tensors))
-	case x == nil && e.Impossible && e.Why != "":
-		msg += fmt.Sprintf(": %s, and cannot run in less than %s%s", holds[e.Why], units.Bytes(e.NeedBytes), namely(e.Tensors))
-	case x == nil:
-	default:
-		msg += ": " + x.text(e.LimitBytes)
-	}
-	return e.lowest(msg)
+	return x.Error()
 }
 
-// BoundUpdates is [LimitError].Why where updates run last: the first of them holds all that
-// they read of other nodes, the gradients.
-const BoundUpdates = "updates"
-
-// holds says which step holds what.
-var holds = map[string]string{
-	plan.BoundInputs:  "the first step holds all inputs of the graph",
-	plan.BoundOutputs: "the last step holds all outputs of the graph",
-	BoundUpdates:      "the first update holds all gradients, since updates run last",
+// PoolError says that the buffers do not fit into the pools.
+type PoolError struct {
+	Step     int      // the step with the largest load
+	Node     string   // its node
+	Load     int64    // bytes that are live there
+	Capacity int64    // of all pools
+	Tensors  []string // the first of each of the largest buffers there, the largest first
+	// Slices says how low slices go, which were looked for, too; nil: they were not. The
+	// figures above are of the graph without slices.
+	Slices *SliceLimits
 }
 
-// namely lists tensors behind a figure.
-func namely(tensors []string) (text string) {
-	for i, t := range tensors {
-		switch {
-		case i == 0:
-			text = ", for"
-		case i == mostNamed:
-			return text + fmt.Sprintf(" and %d more", len(tensors)-mostNamed)
-		default:
-			text += ","
+// Error names the node, the bytes and the largest buffers. With slices, it says which of
+// their bounds stands in the way.
+func (e *PoolError) Error() string {
+	full := planner.FullError{Step: e.Step, Node: e.Node, Load: e.Load, Capacity: e.Capacity, Tensors: e.Tensors}
+	x := limits.PoolError{FullError: full, Slices: (*limits.Lowest)(e.Slices)}
+	return x.Error()
+}
+
+// public returns an error of a search in the form of this package.
+func public(err error) error {
+	var low *limits.Error
+	var pools *limits.PoolError
+	var full *planner.FullError
+	switch {
+	case errors.As(err, &low):
+		return &LimitError{
+			LimitBytes: low.LimitBytes, Arena: low.Arena, PeakBytes: low.PeakBytes, LowestBytes: low.LowestBytes, Impossible: low.Impossible,
+			Node: low.Node, Why: low.Why, NeedBytes: low.NeedBytes, Tensors: low.Tensors, Slices: (*SliceLimits)(low.Slices),
 		}
-		text += fmt.Sprintf(" %q", graph.Short(t))
+	case errors.As(err, &pools):
+		return newPoolError(&pools.FullError, (*SliceLimits)(pools.Slices))
+	case errors.As(err, &full):
+		return newPoolError(full, nil)
 	}
-	return text
+	return err
 }
 
-func (e *LimitError) lowest(msg string) string {
-	if e.LowestBytes > 0 {
-		msg += fmt.Sprintf(": the lowest limit with a plan is %s", units.Bytes(e.LowestBytes))
-	}
-	return msg
+func newPoolError(full *planner.FullError, slices *SliceLimits) *PoolError {
+	return &PoolError{Step: full.Step, Node: full.Node, Load: full.Load, Capacity: full.Capacity, Tensors: full.Tensors, Slices: slices}
 }
 
 // ExtraError reports that the plan below a limit takes more time than Options.ExtraPercent
@@ -116,53 +118,4 @@ func (s *State) withinExtra() error {
 		return &ExtraError{found, s.opt.ExtraPercent}
 	}
 	return nil
-}
-
-// error explains why there is no plan.
-func (b *limitSearch) error(ctx context.Context, p *budget.SwapPlan) error {
-	e := &LimitError{
-		LimitBytes: b.limit.Bytes, Arena: b.limit.Arena, PeakBytes: b.Before.Loads.Peak, LowestBytes: p.Lowest,
-		Impossible: p.Feasible == budget.Impossible,
-	}
-	of, obstacle := b, p.Obstacle
-	if b.shared != nil {
-		e.LowestBytes = min(cmp.Or(e.LowestBytes, math.MaxInt64), b.shared.Loads.Peak)
-	}
-	if b.relaxed != nil {
-		of = b.relaxed
-		obstacle = of.obstacle(ctx, e.LimitBytes)
-		e.Impossible = obstacle != nil
-	}
-	if e.Impossible && obstacle != nil {
-		of.because(e, obstacle)
-	}
-	return e
-}
-
-// because says why a limit is impossible.
-func (b *limitSearch) because(e *LimitError, x *budget.Obstacle) {
-	e.NeedBytes = x.Bytes
-	switch x.Node {
-	case budget.AtStart:
-		e.Why = plan.BoundInputs
-	case budget.AtEnd:
-		e.Why = plan.BoundOutputs
-	case budget.AtFinal:
-		e.Why = BoundUpdates
-	default:
-		e.Node = b.Before.G.Label(graph.NodeID(x.Node))
-	}
-	tensors := slices.Clone(x.Tensors)
-	bytes := func(i int32) int64 {
-		if int(i) < len(b.Before.Storages) {
-			return b.Before.Storages[i].Bytes
-		}
-		return 0
-	}
-	slices.SortStableFunc(tensors, func(x, y int32) int { return cmp.Compare(bytes(y), bytes(x)) })
-	for _, i := range tensors {
-		if bytes(i) > 0 {
-			e.Tensors = append(e.Tensors, b.Before.NameOf(i))
-		}
-	}
 }

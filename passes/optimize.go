@@ -184,12 +184,7 @@ func (s *State) recovered(ctx context.Context, p Pass) (err error) {
 	if run == nil {
 		return nil
 	}
-	err = run(ctx, s)
-	var full *planner.FullError
-	if errors.As(err, &full) {
-		return newPoolError(full, nil)
-	}
-	return err
+	return public(run(ctx, s))
 }
 
 // named adds the model's file to an error that lacks it.
@@ -230,14 +225,13 @@ func newState(m *graph.Model, opt Options) (*State, error) {
 	opt = opt.plain()
 	asked := opt
 	opt = opt.onePlace()
-	s := &State{asked: asked, given: m, task: task{
-		opt: opt, model: m, costs: opt.costModel(), log: &planner.SearchLog{},
+	s := &State{
+		asked: asked, given: m, opt: opt, model: m, costs: opt.costModel(), log: &planner.SearchLog{},
 		bind: planner.Binding{Given: ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict}, Runtime: opt.Runtime},
-	}}
+	}
 	if err := s.bindRanges(); err != nil {
 		return nil, err
 	}
-	s.asItIs = opt.stays()
 	if opt.TimeLimit > 0 {
 		s.deadline = time.Now().Add(opt.TimeLimit)
 	}

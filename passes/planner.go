@@ -60,7 +60,11 @@ func place(ctx context.Context, s *State) error {
 // placePools divides the buffers of the main graph among the pools, copies some between
 // them, and gives them offsets there.
 func (s *State) placePools(ctx context.Context) error {
-	found, err := pools.Best(ctx, s.trial(), *s.search(), s.mayInPools(s.budget != nil))
+	may := s.permits().Pools
+	if s.kept != nil { // nodes run again
+		may = pools.May{}
+	}
+	found, err := pools.Best(ctx, s.trial(), *s.search(), may)
 	if err != nil {
 		return err
 	}
@@ -71,15 +75,4 @@ func (s *State) placePools(ctx context.Context) error {
 		}
 	}
 	return found.Prove()
-}
-
-// mayInPools says what a search for places in several pools may do. A runtime does not know the nodes
-// that copy; a graph in which nodes run again, and one for a box of lengths, stays as it is. Recorded workspaces are of the order that was planned first.
-func (s *task) mayInPools(again bool) pools.May {
-	stays := again || s.ranged != nil
-	free, unrecorded := s.opt.Runtime == "" && !stays, s.opt.Workspaces == nil
-	return pools.May{
-		Move: free && !s.opt.noMoves, Apart: free && unrecorded,
-		Program: !stays && unrecorded && !s.fixed && !s.opt.RuntimeOrder && !s.opt.UpdatesLast,
-	}
 }

@@ -8,40 +8,9 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
 )
-
-// PoolError says that the buffers do not fit into the pools.
-type PoolError struct {
-	Step     int      // the step with the largest load
-	Node     string   // its node
-	Load     int64    // bytes that are live there
-	Capacity int64    // of all pools
-	Tensors  []string // the first of each of the largest buffers there, the largest first
-	// Slices says how low slices go, which were looked for, too; nil: they were not. The
-	// figures above are of the graph without slices.
-	Slices *SliceLimits
-}
-
-func newPoolError(full *planner.FullError, limits *SliceLimits) *PoolError {
-	return &PoolError{Step: full.Step, Node: full.Node, Load: full.Load, Capacity: full.Capacity, Tensors: full.Tensors, Slices: limits}
-}
-
-// Error names the node, the bytes and the largest buffers. With slices, it says which of
-// their bounds stands in the way.
-func (e *PoolError) Error() string {
-	full := planner.FullError{Step: e.Step, Node: e.Node, Load: e.Load, Capacity: e.Capacity, Tensors: e.Tensors}
-	switch x := e.Slices; {
-	case x == nil:
-		return full.Error()
-	case x.PeakBytes > 0 && x.PeakBytes <= e.Capacity:
-		return full.Error() + fmt.Sprintf("; in slices alone %s, but no place was found for each buffer in one pool, or they take too much time", units.Bytes(x.PeakBytes))
-	default:
-		return full.Error() + "; " + x.text(e.Capacity)
-	}
-}
 
 // memories are the pools as the planner takes them.
 func (o *Options) memories() (list []planner.Memory) {

@@ -186,7 +186,7 @@ func ranges(ctx context.Context, s *State) error {
 		}
 	}
 	var keep *box.Ceiling // that the pass slice has chosen
-	if l := s.choice.limit; l != nil {
+	if l := s.choice.Limit; l != nil {
 		keep = &box.Ceiling{Bytes: l.Bytes, Arena: l.Arena}
 	}
 	t := s.trial()

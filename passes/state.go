@@ -5,10 +5,14 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/costs"
+	"github.com/onnxmem/onnxmem/passes/internal/folding"
+	"github.com/onnxmem/onnxmem/passes/internal/limits"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/passes/internal/pools"
 	"github.com/onnxmem/onnxmem/plan"
@@ -30,9 +34,20 @@ import (
 // A pass may change the nodes, tensors, attributes and outputs of the graph until
 // order has run. It then calls [graph.Graph.Link] and [State.Invalidate].
 type State struct {
-	task
+	asked     Options // as they were given
+	opt       Options // in one form, with a host among the pools
+	model     *graph.Model
+	bind      planner.Binding // how the dimensions of model are bound
+	inference *ops.Inference
+	ranged    *planner.Ranged // nil without Options.Ranges
+	kvStates  []string        // INPUT=OUTPUT of the caches of the pass kv
+	folds     *folding.Result // nil if nothing was folded
+	costs     costs.Model
+	known     *limits.Base       // has searches that were made, and need not be made again; nil: there are none
+	fixed     bool               // the nodes of the main graph stay in the order in which the pass slice wrote them
+	deadline  time.Time          // when Options.TimeLimit ends; zero: never
+	log       *planner.SearchLog // of all searches
 
-	asked       Options        // as they were given
 	given       *graph.Model   // the model that was read
 	origin      origin         // what the plan is verified against
 	step        *autodiff.Step // nil without Options.Train
@@ -42,10 +57,10 @@ type State struct {
 	plan        *plan.Plan
 	hint        *FoldHint // nil if FoldAny would save little
 	frontier    []plan.FrontierPoint
-	slices      *slicedState // nil if nothing runs in slices
-	choice      choice       // what the search for less memory decided
-	budget      *limitSearch // nil without a limit
-	moved       *pools.Moved // the main graph before buffers were moved between pools; nil: none were
+	slices      *limits.Sliced // nil if nothing runs in slices
+	choice      limits.Choice  // what the search for less memory decided
+	kept        *limits.Search // nil without a limit
+	moved       *pools.Moved   // the main graph before buffers were moved between pools; nil: none were
 
 	unshared     *planner.Region // a main graph of which is known that aliases make no plan of it better
 	graphChanged bool            // a pass has changed the graph

@@ -2,38 +2,19 @@ package passes
 
 import (
 	"slices"
-	"time"
 
-	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes/internal/box"
-	"github.com/onnxmem/onnxmem/passes/internal/costs"
-	"github.com/onnxmem/onnxmem/passes/internal/folding"
+	"github.com/onnxmem/onnxmem/passes/internal/limits"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
+	"github.com/onnxmem/onnxmem/passes/internal/pools"
 )
 
-// task is the model that is planned, and what its plan depends on. A search has a copy of it, and
-// returns what it has chosen: it cannot change the [State], whose passes alone do.
-type task struct {
-	opt       Options         // those that were given, with a host among the pools
-	bind      planner.Binding // how the dimensions of model are bound
-	model     *graph.Model
-	inference *ops.Inference
-	kvStates  []string        // INPUT=OUTPUT of the caches of the pass kv
-	folds     *folding.Result // nil if nothing was folded
-	ranged    *planner.Ranged // nil without Options.Ranges
-	costs     costs.Model
-	known     *base // has searches that were made, and need not be made again; nil: there are none
-	fixed     bool  // the nodes of the main graph stay in the order in which the pass slice wrote them
-	asItIs    bool  // nothing makes the peak of the best order smaller: see stays
-
-	deadline time.Time          // when Options.TimeLimit ends; zero: never
-	log      *planner.SearchLog // of all searches
-}
+// What the options and the passes so far say to the searches, which know neither.
 
 // rules returns the rules of the plan: what the options ask for, and the caches that the pass
 // kv has made.
-func (s *task) rules() *planner.Rules {
+func (s *State) rules() *planner.Rules {
 	return &planner.Rules{
 		NoViews: s.opt.NoViews, NoInplace: s.opt.NoInplace, Align: s.opt.Align, Pools: s.opt.memories(),
 		States: slices.Concat(s.opt.States, s.kvStates), FindStates: s.opt.StatesAuto,
@@ -42,7 +23,7 @@ func (s *task) rules() *planner.Rules {
 
 // strategy returns the name of the strategy for the order; "": the best order. Without the pass
 // order, all searches see program order, those of the passes before it, too.
-func (s *task) strategy() string {
+func (s *State) strategy() string {
 	if slices.Contains(s.opt.Disable, "order") {
 		return "program"
 	}
@@ -50,7 +31,7 @@ func (s *task) strategy() string {
 }
 
 // search returns the search for the plan.
-func (s *task) search() *planner.Search {
+func (s *State) search() *planner.Search {
 	x := &planner.Search{
 		Search: box.Search{
 			Strategy: s.strategy(), Placement: s.opt.Placement, Effort: s.opt.Effort, Goal: s.opt.Goal, Deadline: s.deadline,
@@ -60,7 +41,8 @@ func (s *task) search() *planner.Search {
 		Ordering: planner.Ordering{
 			Fixed: s.fixed, KeepRandom: s.opt.KeepRandomOrder, UpdatesLast: s.opt.UpdatesLast,
 		},
-		Log: s.log,
+		Known: s.known.Orders(),
+		Log:   s.log,
 	}
 	if s.opt.RuntimeOrder {
 		x.Traversal = ops.LookupRuntime(s.opt.Runtime)
@@ -68,8 +50,35 @@ func (s *task) search() *planner.Search {
 	if s.opt.TimeLimit > 0 {
 		x.Solving.OrderTime = s.opt.TimeLimit / 4
 	}
-	if k := s.known; k != nil {
-		x.Known = &planner.KnownOrders{Problem: k.problem, Solved: k.Main.Solved}
-	}
 	return x
+}
+
+// task returns what a search for less memory starts from.
+func (s *State) task() limits.Task {
+	return limits.Task{
+		Trial: *s.trial(), Rules: s.rules(), How: *s.search(), Costs: s.costs, Folds: s.folds,
+		Asked:   limits.Asked{Limit: (*limits.Limit)(s.opt.Limit), Extra: s.opt.ExtraPercent, Frontier: s.opt.Frontier},
+		Permits: s.permits(),
+	}
+}
+
+// permits says what may be done to need less memory. A runtime does not know the nodes that copy
+// between pools; a graph for a box of lengths stays as it is there. Recorded workspaces are of the order
+// that was planned first.
+func (s *State) permits() limits.Permits {
+	o := &s.opt
+	p := limits.Permits{
+		Recompute: !o.NoRecompute, Slices: o.Slices != SlicesOff, Sums: o.Slices == SlicesAny, Inside: !o.noInside, Compact: o.Compact,
+		Aliases: o.mayAlias(), AliasesAgain: o.Aliases == AliasesOn,
+	}
+	if o.Host != nil {
+		p.Link, p.Recompute = o.Host.Link, !o.Host.NoRecompute
+	}
+	one, unrecorded := s.ranged == nil, o.Workspaces == nil
+	free := one && o.Runtime == ""
+	p.Pools = pools.May{
+		Move: free && !o.noMoves, Apart: free && unrecorded,
+		Program: one && unrecorded && !s.fixed && !o.RuntimeOrder && !o.UpdatesLast,
+	}
+	return p
 }

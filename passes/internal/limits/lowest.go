@@ -1,4 +1,4 @@
-package passes
+package limits
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// SliceLimits are the lowest plan in slices alone that was found, and what bounds it.
+// Lowest is the lowest plan in slices alone that was found, and what bounds it.
 // The figures but AnySlices are 0 if no slices were found.
-type SliceLimits struct {
+type Lowest struct {
 	PeakBytes  int64
 	BoundBytes int64           // for any order of these slices
 	AnyCount   plan.SliceBound // for these regions in any number of slices
@@ -17,7 +17,7 @@ type SliceLimits struct {
 }
 
 // text says what stands in the way of a limit.
-func (x *SliceLimits) text(limit int64) string {
+func (x *Lowest) text(limit int64) string {
 	switch {
 	case x.AnySlices.Bytes > limit:
 		return x.AnySlices.Text()

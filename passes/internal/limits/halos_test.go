@@ -1,8 +1,6 @@
-package passes
+package limits
 
 import (
-	"context"
-	"slices"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -32,39 +30,23 @@ func TestSlicesThatRunApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tried := false
-	opt := Options{Slices: SlicesExact, Limit: &Limit{Percent: 100}, Passes: slices.Clone(Default())}
-	for i := range opt.Passes {
-		if opt.Passes[i].Name == "slice" {
-			opt.Passes[i].Run = func(ctx context.Context, s *State) error {
-				tried = true
-				x, err := s.newSlicer(ctx, nil, 0)
-				if err != nil {
-					return err
-				}
-				const limit = 5 * tensor / 2
-				fewest := func(apart bool) int {
-					list, _, _, ok := x.search.Cover(ctx, limit, limit, apart)
-					if !ok || len(list) != 1 {
-						t.Fatalf("apart %v: %d regions: expected one", apart, len(list))
-					}
-					sliced, err := x.apply(ctx, list)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if sliced.peak > limit {
-						t.Errorf("apart %v: peak %d with %d slices: expected at most %d", apart, sliced.peak, list[0].Slices, limit)
-					}
-					return list[0].Slices
-				}
-				if one, apart := fewest(false), fewest(true); apart >= one {
-					t.Errorf("%d slices apart, %d one after the other: expected fewer", apart, one)
-				}
-				return nil
-			}
+	x := slicerOf(t, m, false)
+	const limit = 5 * tensor / 2
+	fewest := func(apart bool) int {
+		list, _, _, ok := x.search.Cover(t.Context(), limit, limit, apart)
+		if !ok || len(list) != 1 {
+			t.Fatalf("apart %v: %d regions: expected one", apart, len(list))
 		}
+		sliced, err := x.apply(t.Context(), list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sliced.peak > limit {
+			t.Errorf("apart %v: peak %d with %d slices: expected at most %d", apart, sliced.peak, list[0].Slices, limit)
+		}
+		return list[0].Slices
 	}
-	if _, err := Optimize(t.Context(), m, opt); err != nil || !tried {
-		t.Fatal(err, tried)
+	if one, apart := fewest(false), fewest(true); apart >= one {
+		t.Errorf("%d slices apart, %d one after the other: expected fewer", apart, one)
 	}
 }

@@ -1,8 +1,6 @@
-package passes
+package limits
 
 import (
-	"slices"
-
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 )
@@ -17,11 +15,11 @@ import (
 const comparedPoints = 6
 
 // otherPoints lists points with other lengths than the corner: of all dimensions, then of each.
-func (s *task) otherPoints() (list []int) {
-	if s.ranged == nil {
+func (s *Task) otherPoints() (list []int) {
+	if s.Ranged == nil {
 		return nil
 	}
-	b := s.ranged.Box
+	b := s.Ranged.Box
 	grid := b.Grid()
 	apart := func(point int) (n int) { // dimensions in which it differs from the corner
 		at, corner := b.At(point), b.At(b.Corner())
@@ -43,11 +41,11 @@ func (s *task) otherPoints() (list []int) {
 }
 
 // elsewhere returns a model, made of the present one, at other points than the corner.
-func (s *task) elsewhere(m *graph.Model) (list []slicing.Elsewhere) {
+func (s *Task) elsewhere(m *graph.Model) (list []slicing.Elsewhere) {
 	for _, p := range s.otherPoints() {
 		c := *m
 		c.Graph = m.Graph.Clone()
-		bind := s.bind.At(s.ranged.Dims(p))
+		bind := s.Bind.At(s.Ranged.Dims(p))
 		if found, err := bind.Infer(&c); err == nil { // else the model refuses the point
 			list = append(list, slicing.Elsewhere{Model: &c, Inference: found})
 		}
@@ -55,32 +53,20 @@ func (s *task) elsewhere(m *graph.Model) (list []slicing.Elsewhere) {
 	return list
 }
 
-// settledEverywhere reports whether the elements of a tensor that inference knows at the corner are
-// those of other points, too.
-func settledEverywhere(id int, elements []int64, points []slicing.Elsewhere) bool {
-	return !slices.ContainsFunc(points, func(e slicing.Elsewhere) bool {
-		if id >= len(e.Inference.Values) {
-			return true
-		}
-		list, known := e.Inference.Values[id].Ints()
-		return !known || !slices.Equal(list, elements)
-	})
-}
-
 // sameEverywhere checks that a model in which regions run in slices has, at every point of the grid
 // at which the present model has shapes, the types of that one.
-func (s *task) sameEverywhere(sliced *graph.Model) error {
-	if s.ranged == nil {
+func (s *Task) sameEverywhere(sliced *graph.Model) error {
+	if s.Ranged == nil {
 		return nil
 	}
-	for _, p := range s.ranged.Box.Grid() {
-		bind := s.bind.At(s.ranged.Dims(p))
-		plain, made := *s.model, *sliced
-		plain.Graph, made.Graph = s.model.Graph.Clone(), sliced.Graph.Clone()
+	for _, p := range s.Ranged.Box.Grid() {
+		bind := s.Bind.At(s.Ranged.Dims(p))
+		plain, made := *s.Model, *sliced
+		plain.Graph, made.Graph = s.Model.Graph.Clone(), sliced.Graph.Clone()
 		if _, err := bind.Infer(&plain); err != nil {
 			continue
 		}
-		at := graph.AtLengths(s.ranged.Box.At(p))
+		at := graph.AtLengths(s.Ranged.Box.At(p))
 		if _, err := bind.Infer(&made); err != nil {
 			return graph.Errorf("slices: at %s: %w", at, err)
 		}

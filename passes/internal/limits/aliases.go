@@ -1,4 +1,4 @@
-package passes
+package limits
 
 import (
 	"context"
@@ -16,17 +16,17 @@ const aliasStep = 10
 // plan that is known. The graphs are those of limits that do not depend on that time, so that more of
 // it never gives a larger peak: aliases save more in some graphs than in others that need less without
 // them. Graphs that swap have no aliases.
-func (s *task) shareAgain(ctx, within context.Context, k *limitChoice) (found bool, err error) {
-	b, of := k.budget, k.Trial
-	if s.opt.Aliases != AliasesOn || s.ranged != nil || !b.Before.MovesBytes() {
+func (s *Task) shareAgain(ctx, within context.Context, k *Kept) (found bool, err error) {
+	b, of := k.Search, k.Trial
+	if !s.Permits.AliasesAgain || s.Ranged != nil || !b.Before.MovesBytes() {
 		return false, nil
 	}
 	search := b
 	if b.solver == nil {
-		if b.swapper == nil || b.host.NoRecompute {
+		if b.swapper == nil || b.host.swapsOnly {
 			return false, nil
 		}
-		if search, err = s.newLimitSearch(b.Before, nil, 0); err != nil {
+		if search, err = s.newSearch(b.Before, nil, 0, nil); err != nil {
 			return false, err
 		}
 	}
@@ -35,9 +35,9 @@ func (s *task) shareAgain(ctx, within context.Context, k *limitChoice) (found bo
 	for percent := int64(100 - aliasStep); percent > 0; percent -= aliasStep {
 		limits = append(limits, peak/100*percent+peak%100*percent/100)
 	}
-	least := min(peak, k.limit.Bytes)
+	least := min(peak, k.Limit.Bytes)
 	for _, p := range search.plans(within, limits) {
-		if p.Feasible != budget.Found || p.ExtraPercent > s.opt.ExtraPercent || s.search().TimeIsUp() {
+		if p.Feasible != budget.Found || p.ExtraPercent > s.Asked.Extra || s.search().TimeIsUp() {
 			break
 		}
 		if len(p.Steps) == len(search.Costs) {
@@ -50,7 +50,7 @@ func (s *task) shareAgain(ctx, within context.Context, k *limitChoice) (found bo
 		if err != nil {
 			return false, err
 		}
-		if again := (&limitSearch{Repetition: *rep, found: p, limit: &Limit{}}); again.takes(t.Main) > s.opt.ExtraPercent {
+		if again := (&Search{Repetition: *rep, found: p, limit: &Limit{}}); again.takes(t.Main) > s.Asked.Extra {
 			continue // views run again, too
 		}
 		if err := t.Main.Place(ctx, x); err != nil {

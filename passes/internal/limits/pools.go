@@ -1,4 +1,4 @@
-package passes
+package limits
 
 import (
 	"context"
@@ -24,29 +24,29 @@ var colds = []float64{1, 0.2}
 // the others are for a limit on the extra time.
 var exchanges = []float64{1e-4, 1e-2, 0.1, 1, 10}
 
-// chooseSlicesInPools runs regions of the graph in slices, so that what slices make fits into the
+// SlicesForPools runs regions of the graph in slices, so that what slices make fits into the
 // fast pool. If slices bring the whole peak below its capacity, nothing moves in the slow
 // ones. Else it plans the graph without slices, and those of some searches, with all
 // pools, and takes the one with the least slow traffic whose slices take at most
 // Options.ExtraPercent more time, if that is set. Slices run one after the other, in the
 // order in which they are written: what else lives meanwhile may lie in a slow pool. If
 // nothing of that fits into all pools together, the smallest peak counts.
-func chooseSlicesInPools(ctx context.Context, of task) (*slicesChoice, error) {
-	w, err := newWeigher(ctx, of)
+func SlicesForPools(ctx context.Context, of Task) (*Chosen, error) {
+	w, err := newWeigher(ctx, of, meansOf(&of.Permits))
 	if err != nil {
 		return nil, err
 	}
-	s, c := &w.s, &slicesChoice{measured: w.s.costs.Measured}
+	s, c := &w.s, &Chosen{Measured: w.s.Costs.Measured}
 	whole, err := slowTraffic(ctx, w.plain.Main, s.search().Quick())
 	if err != nil {
 		return nil, err
 	}
 	x, rates, extra := w.ladders[0].x, exchanges[:3], math.Inf(1)
-	if s.opt.ExtraPercent > 0 {
-		rates, extra = exchanges, s.opt.ExtraPercent/100
+	if s.Asked.Extra > 0 {
+		rates, extra = exchanges, s.Asked.Extra/100
 	}
 	if whole > 0 {
-		m, err := w.intoPools(ctx, s.opt.Pools[:1], extra)
+		m, err := w.intoPools(ctx, s.Rules.Pools[:1], extra)
 		if err != nil {
 			return nil, err
 		}
@@ -59,10 +59,10 @@ func chooseSlicesInPools(ctx context.Context, of task) (*slicesChoice, error) {
 	for i := range len(rates) * len(insides) * len(colds) {
 		rate, inside, cold := rates[i/len(colds)/len(insides)], insides[i/len(colds)%len(insides)], colds[i%len(colds)]
 		if s.search().TimeIsUp() {
-			s.log.TimedOut = true
+			s.How.Log.TimedOut = true
 			break
 		}
-		choices := x.search.Traffic(ctx, s.opt.Pools[0].Capacity, inside, cold, rate*float64(allTraffic(w.plain.Main))/x.time)
+		choices := x.search.Traffic(ctx, s.Rules.Pools[0].Capacity, inside, cold, rate*float64(allTraffic(w.plain.Main))/x.time)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -80,7 +80,7 @@ func chooseSlicesInPools(ctx context.Context, of task) (*slicesChoice, error) {
 		}
 	}
 	if found == nil && whole == math.MaxInt64 {
-		m, err := w.intoPools(ctx, s.opt.Pools, extra)
+		m, err := w.intoPools(ctx, s.Rules.Pools, extra)
 		if err != nil {
 			return nil, err
 		}
@@ -95,11 +95,11 @@ func chooseSlicesInPools(ctx context.Context, of task) (*slicesChoice, error) {
 			return nil, err
 		}
 		if less {
-			c.fixed = true
+			c.Fixed = true
 			return c, w.adopt(ctx, c, &way{sliced: found})
 		}
 	}
-	c.known = w.plain
+	c.Known = w.plain
 	return c, nil
 }
 
@@ -107,13 +107,13 @@ func chooseSlicesInPools(ctx context.Context, of task) (*slicesChoice, error) {
 // pools than the graph without them, where each is planned as the passes behind would. The passes
 // behind then keep that order.
 func (w *weigher) movesLess(ctx context.Context, m *slicedModel) (bool, error) {
-	traffic := func(b *base) (int64, error) {
-		if err := w.order(ctx, b); err != nil {
+	traffic := func(b *Base) (int64, error) {
+		if err := b.order(ctx); err != nil {
 			return 0, err
 		}
 		how := *w.s.search()
 		how.Fixed = b.fixed
-		p, err := pools.Best(ctx, &b.Trial, how, w.s.mayInPools(false))
+		p, err := pools.Best(ctx, &b.Trial, how, w.s.Permits.Pools)
 		var full *planner.FullError
 		switch {
 		case errors.As(err, &full):
@@ -127,7 +127,7 @@ func (w *weigher) movesLess(ctx context.Context, m *slicedModel) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	sliced, err := traffic(&base{s: &w.s, sliced: m, fixed: true})
+	sliced, err := traffic(&Base{s: &w.s, sliced: m, fixed: true})
 	return sliced < whole, err
 }
 
@@ -137,7 +137,7 @@ var leaner = []float64{1, 0.9, 0.75}
 
 // intoPools looks for slices that take at most that share of extra time and whose smallest
 // peak fits into some pools, the fastest first; nil if none were found.
-func (w *weigher) intoPools(ctx context.Context, memories []Pool, extra float64) (*slicedModel, error) {
+func (w *weigher) intoPools(ctx context.Context, memories []planner.Memory, extra float64) (*slicedModel, error) {
 	capacity := 0.0
 	for _, pool := range memories {
 		capacity += float64(pool.Capacity)
@@ -156,7 +156,7 @@ func (w *weigher) intoPools(ctx context.Context, memories []Pool, extra float64)
 			return nil, err
 		}
 		traffic, err := slowTraffic(ctx, t.Main, w.s.search().Quick())
-		if fits := traffic == 0 || traffic < math.MaxInt64 && len(memories) == len(w.s.opt.Pools); err != nil || fits {
+		if fits := traffic == 0 || traffic < math.MaxInt64 && len(memories) == len(w.s.Rules.Pools); err != nil || fits {
 			return m, err
 		}
 	}
@@ -170,11 +170,11 @@ func (w *weigher) poolError(ctx context.Context) error {
 	if !errors.As(err, &full) {
 		return err
 	}
-	limits, err := w.sliceLimits(ctx)
+	lowest, err := w.sliceLimits(ctx)
 	if err != nil {
 		return err
 	}
-	return newPoolError(full, limits)
+	return &PoolError{*full, lowest}
 }
 
 // applyInPools rewrites the model and returns its slow traffic.

@@ -1,4 +1,4 @@
-package passes
+package limits
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // arena of one fits. If none does, it is the first, which these passes may still change.
 func (w *weigher) keeping(ctx context.Context, limit *Limit) (*way, error) {
 	first, err := w.at(ctx, limit.Bytes)
-	if err != nil || first == nil || !limit.Arena || len(w.s.opt.Pools) > 0 {
+	if err != nil || first == nil || !limit.Arena || len(w.s.Rules.Pools) > 0 {
 		return first, err
 	}
 	found := first
@@ -54,9 +54,9 @@ func (w *weigher) arenaOf(ctx context.Context, x *way) (int64, error) {
 	case x.sliced == nil:
 		b = w.plain
 	default:
-		b = &base{s: &w.s, sliced: x.sliced}
+		b = &Base{s: &w.s, sliced: x.sliced}
 	}
-	if err := w.order(ctx, b); err != nil {
+	if err := b.order(ctx); err != nil {
 		return 0, err
 	}
 	arena := int64(math.MaxInt64)

@@ -1,4 +1,4 @@
-package passes
+package limits
 
 import (
 	"testing"
@@ -33,7 +33,7 @@ func images(t *testing.T, batch, wide, size int64) *graph.Model {
 func TestInputsDieApart(t *testing.T) {
 	const batch, wide, size = 8, 5, 16
 	const image = size * size * 4
-	x := slicerOf(t, images(t, batch, wide, size), SlicesExact)
+	x := slicerOf(t, images(t, batch, wide, size), false)
 	const need = (batch-1)*image + 2*wide*image
 	if _, _, _, ok := x.search.Cover(t.Context(), need, need, false); ok {
 		t.Errorf("slice by slice, regions need at most %d bytes: expected more, as the input and the output are whole beside a slice", need)
@@ -54,7 +54,7 @@ func TestInputsDieApart(t *testing.T) {
 // Of slices with the same peak, those with the lower bound promise more if they cost next to
 // nothing more, and the cheapest if not.
 func TestPromisingSlices(t *testing.T) {
-	x := slicerOf(t, images(t, 8, 5, 16), SlicesExact)
+	x := slicerOf(t, images(t, 8, 5, 16), false)
 	model := func(to int, peak int64, extra float64) *slicedModel {
 		r := x.search.Find(0, to, to, 0)
 		if r == nil {

@@ -1,4 +1,4 @@
-package passes
+package limits
 
 import (
 	"container/heap"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	sweeps "github.com/onnxmem/onnxmem/internal/sweep"
+	"github.com/onnxmem/onnxmem/passes/internal/costs"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -24,18 +26,18 @@ import (
 func TestBoundsOfSlicesByBruteForce(t *testing.T) {
 	anySlicesMet := 0
 	for _, kind := range []struct {
-		name   string
-		slices Slices
-		model  func(uint64) *graph.Model
+		name  string
+		sums  bool
+		model func(uint64) *graph.Model
 	}{
-		{"images", SlicesExact, smallImages},
-		{"matrices", SlicesExact, smallMatrices},
-		{"sums", SlicesAny, smallMatrices},
+		{"images", false, smallImages},
+		{"matrices", false, smallMatrices},
+		{"sums", true, smallMatrices},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
-			seeds, all := uint64(6), &boundCheck{slices: kind.slices, nodes: 20, every: 3, pairs: 2, some: 2}
+			seeds, all := uint64(6), &boundCheck{sums: kind.sums, nodes: 20, every: 3, pairs: 2, some: 2}
 			if sweeps.On() {
-				seeds, all = 16, &boundCheck{slices: kind.slices, nodes: 26, every: 1, pairs: 8, some: 3}
+				seeds, all = 16, &boundCheck{sums: kind.sums, nodes: 26, every: 1, pairs: 8, some: 3}
 			}
 			for seed := range seeds {
 				t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { all.model(t, kind.model(seed)) })
@@ -55,7 +57,7 @@ func TestBoundsOfSlicesByBruteForce(t *testing.T) {
 // TestBoundsOfAttentionInPieces: the same for slices of the keys of attention. They have so
 // many nodes, Exp among them, that no regions inside of them are tried.
 func TestBoundsOfAttentionInPieces(t *testing.T) {
-	seeds, all := uint64(3), &boundCheck{slices: SlicesAny, nodes: 50, every: 1, only: "Exp"}
+	seeds, all := uint64(3), &boundCheck{sums: true, nodes: 50, every: 1, only: "Exp"}
 	if sweeps.On() {
 		seeds = 12
 	}
@@ -86,7 +88,7 @@ func TestBoundOfRowsInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := slicerOf(t, m, SlicesExact)
+	x := slicerOf(t, m, false)
 	find := func(x *slicer, name string, axis int) (list []*slicing.Choice) {
 		g := x.base.Main.G
 		for v, n := range g.Nodes {
@@ -140,7 +142,7 @@ func TestBoundWithUnreadInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := slicerOf(t, m, SlicesExact)
+	x := slicerOf(t, m, false)
 	sliced := &slicedModel{from: x}
 	for v, n := range x.base.Main.G.Nodes {
 		if n.Op == "GlobalAveragePool" {
@@ -162,7 +164,7 @@ func TestBoundWithUnreadInput(t *testing.T) {
 
 // boundCheck compares bounds with the peaks of all orders.
 type boundCheck struct {
-	slices Slices
+	sums   bool
 	nodes  int    // of the largest graph that is tried
 	every  int    // of so many regions one is tried
 	pairs  int    // of a model's regions that are tried together
@@ -179,7 +181,7 @@ type boundCheck struct {
 
 // model checks the bounds of a model.
 func (c *boundCheck) model(t *testing.T, m *graph.Model) {
-	x := slicerOf(t, m, c.slices)
+	x := slicerOf(t, m, c.sums)
 	any := x.anySlices()
 	whole, known := leastPeak(x.base.Main.Problem())
 	if !known {
@@ -211,19 +213,18 @@ func (c *boundCheck) model(t *testing.T, m *graph.Model) {
 	}
 }
 
-// slicerOf prepares the search for regions of a model.
-func slicerOf(t *testing.T, m *graph.Model, mode Slices) *slicer {
+// slicerOf prepares the search for regions of a model; with sums, they may divide sums.
+func slicerOf(t *testing.T, m *graph.Model, sums bool) *slicer {
 	t.Helper()
-	s, err := newState(m, Options{Slices: mode, NoRecompute: true})
+	bind := planner.Binding{}
+	found, err := bind.Infer(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := upTo(Default(), "slice")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.run(t.Context(), list); err != nil {
-		t.Fatal(err)
+	s := &Task{
+		Trial: planner.Trial{Bind: bind, Model: m, Inference: found}, Rules: &planner.Rules{Align: 64}, How: planner.Search{Log: &planner.SearchLog{}},
+		Costs:   costs.Model{Device: costs.Device{FLOPS: 15e12, Bandwidth: 700e9, Kind: costs.GPU}},
+		Permits: Permits{Slices: true, Sums: sums},
 	}
 	x, err := s.newSlicer(t.Context(), nil, 0)
 	if err != nil {
@@ -697,14 +698,18 @@ type peakState struct {
 type peakHeap []peakState
 
 func (h peakHeap) Len() int { return len(h) }
+
 func (h peakHeap) Less(i, j int) bool {
 	if h[i].peak != h[j].peak {
 		return h[i].peak < h[j].peak
 	}
 	return bits.OnesCount64(h[i].ran) > bits.OnesCount64(h[j].ran)
 }
+
 func (h peakHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *peakHeap) Push(x any)   { *h = append(*h, x.(peakState)) }
+
+func (h *peakHeap) Push(x any) { *h = append(*h, x.(peakState)) }
+
 func (h *peakHeap) Pop() any {
 	last := len(*h) - 1
 	x := (*h)[last]

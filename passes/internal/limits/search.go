@@ -1,4 +1,4 @@
-package passes
+package limits
 
 import (
 	"context"
@@ -14,30 +14,30 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
-// limitSearch searches for plans below limits; it starts from the main graph in its
+// Search searches for plans below limits; it starts from the main graph in its
 // best order.
-type limitSearch struct {
+type Search struct {
 	repeat.Repetition
 	problem *schedule.Problem
 	limit   *Limit          // in bytes, that the plan keeps; nil: none
 	solver  *budget.Solver  // nil if tensors may be swapped, or nothing may change
 	swapper *budget.Swapper // nil unless tensors may be swapped
-	host    *Host
+	host    *host
 	found   *budget.SwapPlan // the plan that was chosen
 
 	shared  *planner.Region // the plan with aliases of the graph as it is; nil: there is no better one
-	relaxed *limitSearch    // of all plans with aliases, for its bounds alone; nil: those of plans without hold
+	relaxed *Search         // of all plans with aliases, for its bounds alone; nil: those of plans without hold
 }
 
-// newLimitSearch sets up the search in a main graph, whose nodes must be in the best order.
+// newSearch sets up the search in a main graph, whose nodes must be in the best order.
 // host is the memory to which tensors may be swapped, or nil. The search does one part of
-// that many; 0: all.
-func (s *task) newLimitSearch(r *planner.Region, host *Host, part int64) (*limitSearch, error) {
-	costs := s.costs.Of(r.G)
+// that many; 0: all. known is another one, whose work need not be done again; nil: there is none.
+func (s *Task) newSearch(r *planner.Region, host *host, part int64, known *Search) (*Search, error) {
+	costs := s.Costs.Of(r.G)
 	p := repeat.BudgetProblem(r, costs)
-	b := &limitSearch{Repetition: *repeat.New(r, costs), problem: p, host: host}
-	if k := s.known; k != nil && k.search != nil && reflect.DeepEqual(k.search.problem, p) {
-		b.solver, b.swapper = k.search.solver, k.search.swapper
+	b := &Search{Repetition: *repeat.New(r, costs), problem: p, host: host}
+	if known != nil && reflect.DeepEqual(known.problem, p) {
+		b.solver, b.swapper = known.solver, known.swapper
 		return b, nil
 	}
 	if s.asItIs {
@@ -50,8 +50,8 @@ func (s *task) newLimitSearch(r *planner.Region, host *Host, part int64) (*limit
 	// not theirs.
 	orders := [][]int32{planner.Identity(len(p.Nodes))}
 	others := slices.Clip(r.Solved.Orders)
-	strategy := s.strategy()
-	if strategy == "" && !s.opt.UpdatesLast {
+	strategy := s.How.Strategy
+	if strategy == "" && !s.How.UpdatesLast {
 		others = append(others, r.Solved.ProgramOrder)
 	}
 	for _, order := range others {
@@ -61,19 +61,19 @@ func (s *task) newLimitSearch(r *planner.Region, host *Host, part int64) (*limit
 		}
 		orders = append(orders, steps)
 	}
-	keepOrders := strategy != "" || s.opt.KeepRandomOrder || s.opt.UpdatesLast
+	keepOrders := strategy != "" || s.How.KeepRandom || s.How.UpdatesLast
 	var final []bool
-	if s.opt.UpdatesLast {
+	if s.How.UpdatesLast {
 		final = planner.UpdateNodes(r.G)
 	}
 	var err error
 	if b.host == nil {
 		b.solver, err = budget.New(p, distinct(orders), budget.Options{
-			Effort: s.opt.Effort, KeepOrders: keepOrders, Final: final, Part: part,
+			Effort: s.How.Effort, KeepOrders: keepOrders, Final: final, Part: part,
 		})
 	} else {
 		b.swapper, err = budget.NewSwapper(p, distinct(orders), budget.SwapOptions{
-			Effort: s.opt.Effort, Link: b.host.Link, NoRecompute: b.host.NoRecompute, Stays: repeat.MustStay(r, p),
+			Effort: s.How.Effort, Link: b.host.link, NoRecompute: b.host.swapsOnly, Stays: repeat.MustStay(r, p),
 			KeepOrders: keepOrders, Final: final, Part: part,
 		})
 	}
@@ -88,29 +88,29 @@ func (s *task) newLimitSearch(r *planner.Region, host *Host, part int64) (*limit
 // such a plan, and the moment at which a node runs for the first time. What it holds of the bytes
 // that some node wrote, in one place or in several, the relaxed graph holds once, and what it makes
 // again later, the relaxed graph makes again, too.
-func (s *task) relaxedSearch(b *limitSearch) (*limitSearch, error) {
+func (s *Task) relaxedSearch(b *Search) (*Search, error) {
 	q, err := b.Before.Relaxed()
 	if err != nil {
-		return &limitSearch{}, nil // with too many parts nothing is proven
+		return &Search{}, nil // with too many parts nothing is proven
 	}
 	p, once := q.Problem(), repeat.MustRunOnce(q)
 	for i := range p.Nodes {
 		v := &p.Nodes[i]
 		v.Cost, v.Once, v.Writes = b.Costs[i], once[i], []int32{}
 	}
-	opt := budget.Options{Effort: s.opt.Effort, NoBound: b.host != nil, KeepOrders: true}
-	if s.opt.UpdatesLast {
+	opt := budget.Options{Effort: s.How.Effort, NoBound: b.host != nil, KeepOrders: true}
+	if s.How.UpdatesLast {
 		opt.Final = planner.UpdateNodes(q.G)
 	}
 	solver, err := budget.New(p, [][]int32{planner.Identity(len(p.Nodes))}, opt)
 	if err != nil {
 		return nil, fmt.Errorf("internal error: %w", err)
 	}
-	return &limitSearch{Repetition: repeat.Repetition{Before: q}, problem: p, solver: solver}, nil
+	return &Search{Repetition: repeat.Repetition{Before: q}, problem: p, solver: solver}, nil
 }
 
 // obstacle says why a limit is impossible for a search without swaps; nil if it is not proven to be.
-func (b *limitSearch) obstacle(ctx context.Context, limit int64) (o *budget.Obstacle) {
+func (b *Search) obstacle(ctx context.Context, limit int64) (o *budget.Obstacle) {
 	if b.solver != nil {
 		_, o = b.solver.Bound(ctx, limit)
 	}
@@ -133,7 +133,7 @@ func distinct(orders [][]int32) (list [][]int32) {
 
 // cheapest returns the cheapest plan below a limit: the best order itself, if it
 // meets the limit.
-func (b *limitSearch) cheapest(ctx context.Context, limit int64) *budget.SwapPlan {
+func (b *Search) cheapest(ctx context.Context, limit int64) *budget.SwapPlan {
 	if limit >= b.Before.Loads.Peak {
 		return b.asItIs(limit)
 	}
@@ -141,7 +141,7 @@ func (b *limitSearch) cheapest(ctx context.Context, limit int64) *budget.SwapPla
 }
 
 // asItIs is the plan of the graph in its best order.
-func (b *limitSearch) asItIs(limit int64) *budget.SwapPlan {
+func (b *Search) asItIs(limit int64) *budget.SwapPlan {
 	steps := make([]int, len(b.Costs))
 	for i := range steps {
 		steps[i] = i
@@ -151,7 +151,7 @@ func (b *limitSearch) asItIs(limit int64) *budget.SwapPlan {
 
 // within returns the smallest limit that it finds with a plan whose extra time fits: percent
 // is that of a step of the graph, and a smaller one fits if a larger one does.
-func (b *limitSearch) within(ctx context.Context, fits func(percent float64) bool) int64 {
+func (b *Search) within(ctx context.Context, fits func(percent float64) bool) int64 {
 	switch {
 	case b.swapper != nil:
 		return b.swapper.Within(ctx, fits)
@@ -162,7 +162,7 @@ func (b *limitSearch) within(ctx context.Context, fits func(percent float64) boo
 }
 
 // plans returns the cheapest plan below each limit.
-func (b *limitSearch) plans(ctx context.Context, limits []int64) []*budget.SwapPlan {
+func (b *Search) plans(ctx context.Context, limits []int64) []*budget.SwapPlan {
 	if b.swapper != nil {
 		return b.swapper.Frontier(ctx, limits)
 	}
@@ -179,8 +179,8 @@ func (b *limitSearch) plans(ctx context.Context, limits []int64) []*budget.SwapP
 	return list
 }
 
-// limited summarises how the limit was met. r is the planned main graph.
-func (b *limitSearch) limited(r *planner.Region, steps []plan.Step) *plan.Limited {
+// Limited summarises how the limit was met. r is the planned main graph.
+func (b *Search) Limited(r *planner.Region, steps []plan.Step) *plan.Limited {
 	l := &plan.Limited{LimitBytes: b.limit.Bytes, LimitArena: b.limit.Arena, PlainPeakBytes: b.Before.Loads.Peak}
 	plain, extra := 0.0, 0.0
 	costs := make([]int64, len(steps))
@@ -202,7 +202,7 @@ func (b *limitSearch) limited(r *planner.Region, steps []plan.Step) *plan.Limite
 	}
 	waiting := 0.0
 	if b.host != nil {
-		l.HostLink = b.host.Link
+		l.HostLink = b.host.link
 		waiting = float64(repeat.WaitingTime(r, costs, l.HostLink))
 	}
 	if l.RecomputedNodes == 0 && l.SwappedBuffers == 0 {
@@ -220,12 +220,43 @@ func (b *limitSearch) limited(r *planner.Region, steps []plan.Step) *plan.Limite
 }
 
 // swapped returns the tensors that the plan that was chosen swaps out.
-func (b *limitSearch) swapped() []graph.TensorID { return b.tensors(b.found) }
+func (b *Search) swapped() []graph.TensorID { return b.tensors(b.found) }
 
 // tensors returns those that a plan swaps out.
-func (b *limitSearch) tensors(p *budget.SwapPlan) (tensors []graph.TensorID) {
+func (b *Search) tensors(p *budget.SwapPlan) (tensors []graph.TensorID) {
 	for _, x := range p.Swaps {
 		tensors = append(tensors, b.Before.Storages[x.Tensor].Tensors[0])
 	}
 	return tensors
+}
+
+// limitTries is the number of attempts with a lowered target, made when the arena
+// or a recomputed view takes more than planned. The last one is the lowest plan that is known.
+const limitTries = 6
+
+// meets reports whether the plan with aliases of the graph as it is meets a limit.
+func (b *Search) meets(l *Limit) bool {
+	switch {
+	case b.shared == nil:
+		return false
+	case l.Arena:
+		return b.shared.Arena <= l.Bytes
+	}
+	return b.shared.Loads.Peak <= l.Bytes
+}
+
+// fits reports whether the graph as it is meets a limit without aliases, as far as is known.
+func (b *Search) fits(l *Limit) bool {
+	return l.Bytes >= b.Before.Loads.Peak && (!l.Arena || b.Before.Arena > 0 && l.Bytes >= b.Before.Arena)
+}
+
+// changes reports whether the search may change the graph.
+func (b *Search) changes() bool { return b.solver != nil || b.swapper != nil }
+
+// takes returns the extra time, in per cent, of the main graph in which nodes run again.
+func (b *Search) takes(r *planner.Region) float64 {
+	steps := make([]plan.Step, len(r.G.Nodes))
+	b.Place(r)
+	b.Annotate(steps)
+	return b.Limited(r, steps).ExtraCostPercent
 }

@@ -1,0 +1,56 @@
+package limits
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// baseCosts are the shares of the time that the slices of the bases may take. The last
+// Base is that of the smallest peak: it may meet limits that no other does.
+var baseCosts = []float64{0.01, 0.05, 0.25, math.Inf(1)}
+
+// mostBaseNodes is the largest number of nodes of a base with slices: the search for
+// recomputation is slow in larger graphs.
+const mostBaseNodes = 6000
+
+// slicedBases returns the bases with slices, the cheapest first.
+func (w *weigher) slicedBases(ctx context.Context) ([]*Base, error) {
+	if w.bases != nil {
+		return w.bases, nil
+	}
+	w.bases = []*Base{}
+	costs := baseCosts
+	if w.s.How.Effort == schedule.EffortFast {
+		costs = []float64{costs[0], costs[len(costs)-1]}
+	}
+	for _, cost := range costs {
+		var best *slicedModel
+		for _, l := range w.ladders {
+			rung := l.last(ctx, cost, func(r *cover) bool { return l.x.size(r.choices) <= mostBaseNodes })
+			if rung < 0 {
+				continue
+			}
+			m, err := l.x.model(ctx, l.at(ctx, rung))
+			if err != nil {
+				return nil, err
+			}
+			if best == nil || m.peak < best.peak {
+				best = m
+			}
+		}
+		if best == nil || best.peak >= w.peak() || slices.ContainsFunc(w.bases, func(b *Base) bool { return b.sliced == best }) {
+			continue
+		}
+		w.bases = append(w.bases, &Base{s: &w.s, sliced: best})
+	}
+	return w.bases, nil
+}
+
+// all returns the graph without slices and the bases with slices.
+func (w *weigher) all(ctx context.Context) ([]*Base, error) {
+	sliced, err := w.slicedBases(ctx)
+	return append([]*Base{w.plain}, sliced...), err
+}
