@@ -155,9 +155,9 @@ func meansOfBlocks(make func(*Invocation) (Run, error)) func(*Invocation) (Run, 
 }
 
 // sumBlock adds up the pixels of a block of some lanes, each channel in the order of simd.Sum.
-// gemm.SumBlock reads them several times, and so none that do not stay in the first-level cache.
+// gemm.SumBlock reads each line twice, and so none that do not stay in the second-level cache.
 func sumBlock(sums *[gemm.BlockLen]float64, x []float32, lanes int) {
-	const most = 512 // pixels
+	const most = 1 << 13 // pixels
 	if n := len(x) / lanes; n <= most && lanes == gemm.BlockLen {
 		gemm.SumBlock(sums, unsafe.Pointer(unsafe.SliceData(x)), n)
 		return

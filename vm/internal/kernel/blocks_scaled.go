@@ -67,7 +67,7 @@ func scaled(make func(*Invocation) (Run, error)) func(*Invocation) (Run, error) 
 // channel, which is the same in NCHW. It repeats the numbers of a block for several pixels,
 // so that these are one row of the operator.
 func makeBlocksScaled(c *Invocation) (Run, error) {
-	const together = 16 * gemm.BlockLen
+	const together = 64 * gemm.BlockLen
 	which := scaledImage(c)
 	if which < 0 {
 		return nil, unsupportedf("this %s of an image in blocks", c.Node.Op)
@@ -90,8 +90,8 @@ func makeBlocksScaled(c *Invocation) (Run, error) {
 		}
 		list := span[float32](pool.Each(worker, each), min(together, size))
 		scale := span[float32](element[float32](y, (image*channels+first)%y.Len()), lanes)
-		for k := 0; k < len(list); k += lanes {
-			copy(list[k:], scale)
+		for k := copy(list, scale); k < len(list); k *= 2 {
+			copy(list[k:], list[:k])
 		}
 		at := (image*channels+first)*pixels + from
 		d, a := span[float32](element[float32](out, at), size), span[float32](element[float32](x, at), size)
