@@ -52,10 +52,16 @@ func (p *Product) tileAcross(tile int, c unsafe.Pointer, stride int, bias, scrat
 		simd.Transpose((*float32)(c), block, stride, n, m, n)
 		return
 	}
-	for b := range n / BlockLen {
+	for b := range cuts(n, BlockLen) {
+		lanes := min(BlockLen, n-b*BlockLen)
+		to := p.blockOf(c, b, lanes, i, stride)
 		for r := range m {
-			to := (*[BlockLen]float32)(unsafe.Add(c, pixelBytes*(b*stride+r)))
-			*to = *(*[BlockLen]float32)(unsafe.Pointer(float(unsafe.Pointer(block), 4*(r*n+b*BlockLen))))
+			from := float(unsafe.Pointer(block), 4*(r*n+b*BlockLen))
+			if lanes < BlockLen {
+				*(*[HalfLen]float32)(unsafe.Add(to, 4*HalfLen*r)) = *(*[HalfLen]float32)(unsafe.Pointer(from))
+				continue
+			}
+			*(*[BlockLen]float32)(unsafe.Add(to, pixelBytes*r)) = *(*[BlockLen]float32)(unsafe.Pointer(from))
 		}
 	}
 }

@@ -87,7 +87,8 @@ type Product struct {
 	// to the next. A must then be an Image, or a Dense with Step 1. See function Across.
 	Across bool
 	// Blocked says that C is stored in blocks of BlockLen rows (with Across, columns), of
-	// which each has Stride columns (rows). M (N) is a multiple of BlockLen, and Beta is 0.
+	// which each has Stride columns (rows). M (N) is a multiple of HalfLen: a last block may have
+	// half as many. Beta is 0.
 	Blocked bool
 	Stop    Stopper // nil: never
 
@@ -205,7 +206,7 @@ func (p *Product) Tile(tile int, c, bias, scratch unsafe.Pointer) {
 		i, j = j, i
 	}
 	if p.Blocked {
-		j *= BlockLen
+		j *= min(BlockLen, p.channels()-i)
 	}
 	p.TileAt(tile, unsafe.Add(c, 4*(i*p.Stride+j)), p.Stride, bias, scratch)
 }
@@ -224,9 +225,28 @@ func (p *Product) TileAt(tile int, c unsafe.Pointer, stride int, bias, scratch u
 	}
 	sums := (*float32)(unsafe.Add(scratch, p.packingBytes()))
 	p.block(i, j, m, n, unsafe.Pointer(sums), n, bias, scratch)
-	for b := range m / BlockLen {
-		simd.Transpose((*float32)(unsafe.Add(c, pixelBytes*b*stride)), float(unsafe.Pointer(sums), 4*b*BlockLen*n), BlockLen, n, BlockLen, n)
+	for b := range cuts(m, BlockLen) {
+		lanes := min(BlockLen, m-b*BlockLen)
+		simd.Transpose((*float32)(p.blockOf(c, b, lanes, j, stride)), float(unsafe.Pointer(sums), 4*b*BlockLen*n), lanes, n, lanes, n)
 	}
+}
+
+// channels is the number of rows or, with Across, columns of C.
+func (p *Product) channels() int {
+	if p.Across {
+		return p.N
+	}
+	return p.M
+}
+
+// blockOf is where block b of a tile at c is written that begins at a pixel. A last half of a block
+// has smaller pixels, so that the tile does not begin there as far behind the first pixel.
+func (p *Product) blockOf(c unsafe.Pointer, b, lanes, pixel, stride int) unsafe.Pointer {
+	at := pixelBytes * b * stride
+	if b > 0 {
+		at -= 4 * (BlockLen - lanes) * pixel
+	}
+	return unsafe.Add(c, at)
 }
 
 // Whole computes all of C, which must not be stored column by column, in one part.

@@ -82,9 +82,12 @@ func convolvesBlocks(c *Invocation) BlockForm {
 		return BlockForm{}
 	}
 	form := BlockForm{In: canHoldHalves(c.In[0]) && fillsBlocks(weight.Shape[0]/group) && denseBlocks(c, v, group, true).CanBlock()}
-	if weight.Shape[0]/group%BlockLen == 0 {
+	switch {
+	case weight.Shape[0]/group%BlockLen == 0:
 		form.Out = canHoldBlocks(out)
-	} else {
+	case group == 1 && !addsInput(c):
+		form.Out = canHoldHalves(out)
+	default:
 		form.Out, form.Needs = form.In && weight.Shape[0]/group%gemm.HalfLen == 0 && canHoldHalves(out), true
 	}
 	if addsInput(c) {

@@ -157,6 +157,12 @@ func (t *tiling) tile(part, worker int) {
 	if n == stride {
 		m, n = 1, m*n
 	}
+	if at, n := tailLine(v, tile); n > 0 && t.more { // nothing is added there
+		d := span[float32](element[float32](out, (t.first+i)*t.size+at), n)
+		for from, to := range p.c.Pieces(n) {
+			p.finish.Row(d[from:to])
+		}
+	}
 	for r := range m {
 		place := (t.first+i)*t.size + at + r*stride
 		d := span[float32](element[float32](out, place), n)
@@ -182,6 +188,18 @@ func tileLines(p *gemm.Product, tile int) (at, lines, length, stride int) {
 		return row*p.Stride + column*BlockLen, m / BlockLen, n * BlockLen, p.Stride * BlockLen
 	}
 	return row*p.Stride + column, m, n, p.Stride
+}
+
+// tailLine returns where the last half of a block of a tile lies, and its length; 0: it has none.
+func tailLine(p *gemm.Product, tile int) (at, length int) {
+	row, column, m, n := p.Block(tile)
+	if p.Across {
+		row, column, m, n = column, row, n, m
+	}
+	if !p.Blocked || m%BlockLen == 0 {
+		return 0, 0
+	}
+	return (row+m/BlockLen*BlockLen)*p.Stride + column*gemm.HalfLen, n * gemm.HalfLen
 }
 
 // lineStep is the distance of a tile's lines of the given length, as TileAt takes it, if they
