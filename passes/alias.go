@@ -36,12 +36,12 @@ func (o *Options) aliasesAfter() bool {
 // and operands in the bytes of their results, if that makes the plan of the main graph
 // better.
 func aliases(ctx context.Context, s *State) error {
-	r := s.main
-	if !s.opt.aliasesAfter() || r.Apart != nil || r == s.unshared || repeat.Swaps(r) { // another order would not fit transfers
+	r := s.now.Main
+	if !s.opt.aliasesAfter() || r.Apart != nil || r == s.less.unshared || repeat.Swaps(r) { // another order would not fit transfers
 		return nil
 	}
 	most := int64(math.MaxInt64)
-	if l := s.choice.Limit; l != nil {
+	if l := s.less.Limit; l != nil {
 		most = l.Bytes
 	}
 	t, err := s.trial().WithAliases(ctx, most, s.search().Silent(), func(format string, args ...any) {
@@ -57,7 +57,7 @@ func aliases(ctx context.Context, s *State) error {
 
 // takeAliases makes a plan with aliases the present one.
 func (s *State) takeAliases(t *planner.Trial) {
-	if b := s.kept; b != nil && b.Before == s.main {
+	if b := s.less.kept; b != nil && b.Before == s.now.Main {
 		b.InFile()
 	}
 	s.take(t)

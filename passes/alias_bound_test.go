@@ -91,7 +91,7 @@ func TestAliasBoundByBruteForce(t *testing.T) {
 	compared, met := 0, 0
 	for seed := range seeds {
 		s := aliasing(t, seed, Options{})
-		r := s.main
+		r := s.now.Main
 		g := r.AliasGraph()
 		if len(g.Nodes) == 0 || len(g.Nodes) > 6 {
 			continue
@@ -142,7 +142,7 @@ func TestAliasesCostNoLoad(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for seed := range uint64(300) {
 		s := aliasing(t, seed, Options{NoInplace: true})
-		r := s.main
+		r := s.now.Main
 		g := r.AliasGraph()
 		left := random.Uint64()
 		l := g.Choose(func(n int32) bool { return left>>(n%64)&1 > 0 })

@@ -30,10 +30,10 @@ const (
 
 // annotate assembles the plan and writes the offsets into the nodes' metadata.
 func annotate(_ context.Context, s *State) error {
-	r := s.main
+	r := s.now.Main
 	p := &plan.Plan{
-		Format: plan.Format, Version: plan.Version, Tool: s.opt.Tool, Mode: planner.ModeOf(s.model),
-		Dims: s.dims(), Values: s.inference.Given, Alignment: s.opt.Align,
+		Format: plan.Format, Version: plan.Version, Tool: s.opt.Tool, Mode: planner.ModeOf(s.now.Model),
+		Dims: s.dims(), Values: s.now.Inference.Given, Alignment: s.opt.Align,
 		Sharing:          plan.Sharing{Views: !s.opt.NoViews, Inplace: !r.NoInplace, Runtime: s.opt.Runtime},
 		KeepsRandomOrder: s.opt.KeepRandomOrder,
 		Certificates:     []plan.Certificate{}, Subgraphs: []plan.Subgraph{},
@@ -46,24 +46,24 @@ func annotate(_ context.Context, s *State) error {
 	p.Buffers = planBuffers(r, plan.Arena, &resident)
 	p.Steps, p.Dynamic = planSteps(r), planDynamic(r)
 	if r.Apart != nil {
-		if p.Sharing.Aliases, p.Spans = true, r.PlanSpans(); s.slices != nil {
-			s.slices.WithAliases()
+		if p.Sharing.Aliases, p.Spans = true, r.PlanSpans(); s.less.slices != nil {
+			s.less.slices.WithAliases()
 		}
 	}
 	program := r
-	if s.kept != nil {
-		s.kept.Place(r)
-		s.kept.Annotate(p.Steps)
-		program = s.kept.Before
+	if s.less.kept != nil {
+		s.less.kept.Place(r)
+		s.less.kept.Annotate(p.Steps)
+		program = s.less.kept.Before
 	}
-	if s.moved != nil {
-		program = s.moved.Before
+	if s.less.moved != nil {
+		program = s.less.moved.Before
 	}
 	subgraphs := map[*graph.Graph]int{}
 	s.planBodies(p, r, nil, &resident, subgraphs)
 	s.planFolded(p, subgraphs)
 	var err error
-	if p.KV, err = plan.KVOf(s.model); err != nil { // also of a model that an earlier planning rewrote
+	if p.KV, err = plan.KVOf(s.now.Model); err != nil { // also of a model that an earlier planning rewrote
 		return err
 	}
 	p.Workspaces = s.planWorkspaces(r)
@@ -93,13 +93,13 @@ func annotate(_ context.Context, s *State) error {
 		}
 	}
 	p.Summary.Tiered = r.Tiered()
-	if s.kept != nil {
-		p.Summary.Limited = s.kept.Limited(r, p.Steps)
+	if s.less.kept != nil {
+		p.Summary.Limited = s.less.kept.Limited(r, p.Steps)
 	}
-	if s.slices != nil {
-		p.Summary.Unsliced = s.slices.Unsliced(p.Summary.Limited)
+	if s.less.slices != nil {
+		p.Summary.Unsliced = s.less.slices.Unsliced(p.Summary.Limited)
 	}
-	p.Frontier = s.frontier
+	p.Frontier = s.less.frontier
 	s.planRanges(p)
 	p.Traversal = r.Traversal
 	s.plan = p
@@ -122,23 +122,23 @@ func (s *State) planProgramOrder(program *planner.Region, solved *schedule.Resul
 	switch {
 	case len(x.Steps) == 0:
 		return x, solved.ProgramPeak
-	case s.moved != nil:
-		firstStep = s.moved.FirstStep
-	case s.kept != nil:
-		firstStep = s.kept.FirstStep
+	case s.less.moved != nil:
+		firstStep = s.less.moved.FirstStep
+	case s.less.kept != nil:
+		firstStep = s.less.kept.FirstStep
 	default:
 		return x, solved.ProgramPeak
 	}
 	for i, step := range x.Steps {
 		x.Steps[i] = firstStep[step]
-		x.LoadBytes[i] += s.main.Workspace[firstStep[step]] - program.Workspace[step]
+		x.LoadBytes[i] += s.now.Main.Workspace[firstStep[step]] - program.Workspace[step]
 	}
 	return x, slices.Max(x.LoadBytes)
 }
 
 // tensors counts the inputs and node outputs of the main graph.
 func (s *State) tensors() (n int) {
-	for _, t := range s.main.G.Tensors {
+	for _, t := range s.now.Main.G.Tensors {
 		if t.Maker >= 0 || t.Input {
 			n++
 		}
@@ -248,9 +248,9 @@ func (s *State) planBodies(p *plan.Plan, r *planner.Region, parent *int, residen
 			Bytes: b.R.Arena, Buffers: planBuffers(b.R, plan.Workspace, resident),
 			Steps: planSteps(b.R), Dynamic: planDynamic(b.R),
 		})
-		if s.ranged != nil {
-			ranges := &plan.SubgraphRanges{Certificates: s.ranged.PlanProofs(b.R)}
-			ranges.Stacking, ranges.SizeOf = s.ranged.PlanStacking(b.R)
+		if s.now.Ranged != nil {
+			ranges := &plan.SubgraphRanges{Certificates: s.now.Ranged.PlanProofs(b.R)}
+			ranges.Stacking, ranges.SizeOf = s.now.Ranged.PlanStacking(b.R)
 			p.Subgraphs[at].Ranges = ranges
 		}
 		s.planBodies(p, b.R, &at, resident, subgraphs)
@@ -260,7 +260,7 @@ func (s *State) planBodies(p *plan.Plan, r *planner.Region, parent *int, residen
 // writeProps writes the offsets into the nodes' metadata and the summary figures
 // into the model's.
 func (s *State) writeProps(p *plan.Plan) error {
-	annotateRegion(s.main, plan.Arena)
+	annotateRegion(s.now.Main, plan.Arena)
 	dims, err := json.Marshal(p.Dims)
 	if err != nil {
 		return err
@@ -272,27 +272,27 @@ func (s *State) writeProps(p *plan.Plan) error {
 		{Key: keyBound, Value: strconv.FormatInt(p.Summary.LowerBoundBytes, 10)},
 		{Key: keyDims, Value: string(dims)},
 	} {
-		s.model.SetProp(e.Key, e.Value)
+		s.now.Model.SetProp(e.Key, e.Value)
 	}
 	if err := s.writeStates(); err != nil {
 		return err
 	}
 	if p.Slices == nil {
-		s.model.DropProp(keySlices)
+		s.now.Model.DropProp(keySlices)
 	} else {
-		s.model.SetProp(keySlices, p.Slices.Mode)
+		s.now.Model.SetProp(keySlices, p.Slices.Mode)
 	}
 	if p.Folded == nil {
-		s.model.DropProp(keyFolded)
+		s.now.Model.DropProp(keyFolded)
 	} else {
-		s.model.SetProp(keyFolded, p.Folded.Mode)
+		s.now.Model.SetProp(keyFolded, p.Folded.Mode)
 	}
 	if len(p.Values) == 0 {
-		s.model.DropProp(keyValues)
+		s.now.Model.DropProp(keyValues)
 		return nil
 	}
 	values, err := json.Marshal(p.Values)
-	s.model.SetProp(keyValues, string(values))
+	s.now.Model.SetProp(keyValues, string(values))
 	return err
 }
 
@@ -342,23 +342,23 @@ func annotateRegion(r *planner.Region, pool string) {
 
 // writeStates notes the states in the model's metadata.
 func (s *State) writeStates() error {
-	if len(s.main.States) == 0 {
-		s.model.DropProp(planner.KeyStates)
+	if len(s.now.Main.States) == 0 {
+		s.now.Model.DropProp(planner.KeyStates)
 		return nil
 	}
-	text, err := json.Marshal(s.main.States)
-	s.model.SetProp(planner.KeyStates, string(text))
+	text, err := json.Marshal(s.now.Main.States)
+	s.now.Model.SetProp(planner.KeyStates, string(text))
 	return err
 }
 
 // Buffers returns the buffers of the main graph in the form of the plan.
 func (s *State) Buffers() []plan.Buffer {
-	if s.main == nil || s.main.Buffers == nil {
+	if s.now.Main == nil || s.now.Main.Buffers == nil {
 		return nil
 	}
 	if s.plan != nil {
 		return slices.Clone(s.plan.Buffers)
 	}
 	resident := int64(0)
-	return planBuffers(s.main, plan.Arena, &resident)
+	return planBuffers(s.now.Main, plan.Arena, &resident)
 }

@@ -9,16 +9,16 @@ import (
 
 // check tests the invariants that hold after every pass.
 func check(s *State) error {
-	if err := graph.Check(s.model); err != nil {
+	if err := graph.Check(s.now.Model); err != nil {
 		return err
 	}
-	if s.main == nil || s.graphChanged {
+	if s.now.Main == nil || s.graphChanged {
 		return nil
 	}
-	if s.main.G != s.model.Graph {
+	if s.now.Main.G != s.now.Model.Graph {
 		return fmt.Errorf("the model's graph is not the one that was planned: expected a call of State.Replace or State.Invalidate")
 	}
-	return checkRegion(s.main)
+	return checkRegion(s.now.Main)
 }
 
 // checkRegion tests the invariants of a region and of the bodies within it.

@@ -93,7 +93,7 @@ func Compare(ctx context.Context, m *graph.Model, opt CompareOptions) (_ *Compar
 	if _, err := s.run(context.WithoutCancel(ctx), list); err != nil {
 		return nil, err
 	}
-	t, err := newComparer(ctx, opt).orders(s.main.Problem())
+	t, err := newComparer(ctx, opt).orders(s.now.Main.Problem())
 	if err != nil {
 		return nil, err
 	}
@@ -427,7 +427,7 @@ func buffersOf(p *schedule.Problem, order []int32, taken []schedule.Pair) ([]all
 // aliasesNote says how small the peak of the main graph, whose nodes are in the order of the
 // file, is with aliases, if that is less than in all rows of a comparison.
 func (s *State) aliasesNote(ctx context.Context, t *Comparison) (string, error) {
-	g := s.main.AliasGraph()
+	g := s.now.Main.AliasGraph()
 	if !s.opt.mayAlias() || ctx.Err() != nil {
 		return "", nil
 	}
@@ -435,7 +435,7 @@ func (s *State) aliasesNote(ctx context.Context, t *Comparison) (string, error) 
 	if l.Saved == 0 {
 		return "", nil
 	}
-	q, _ := s.main.Aliased(l, l.Pieces(nil), s.main.AliasPairs())
+	q, _ := s.now.Main.Aliased(l, l.Pieces(nil), s.now.Main.AliasPairs())
 	solved, err := schedule.Solve(ctx, q.Problem(), schedule.Options{Effort: s.opt.Effort})
 	if err != nil || solved.Evaluation.Peak >= t.OrderBound {
 		return "", err

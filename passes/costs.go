@@ -33,7 +33,7 @@ func (o *Options) costModel() costs.Model {
 
 // noteUnknownCosts warns of names in Options.Costs that no node of the main graph has.
 func (s *State) noteUnknownCosts() {
-	switch unknown := s.costs.Unknown(s.main.G); {
+	switch unknown := s.costs.Unknown(s.now.Main.G); {
 	case unknown == 1:
 		s.Warn("costs: 1 name matches no node")
 	case unknown > 1:

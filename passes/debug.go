@@ -18,7 +18,7 @@ import (
 // the pass.
 func (s *State) checked(name string, run func() error) error {
 	h := newShuffler(name)
-	before := s.model
+	before := s.now.Model
 	h.shuffle(before)
 	err := check(s)
 	if err != nil {
@@ -27,8 +27,8 @@ func (s *State) checked(name string, run func() error) error {
 		err = run()
 	}
 	h.restore(before)
-	if s.model != before {
-		h.restore(s.model)
+	if s.now.Model != before {
+		h.restore(s.now.Model)
 	}
 	return err
 }
@@ -55,7 +55,7 @@ func (s *State) print(when string) error {
 	opt := graph.PrintOptions{Elements: 8, OwnMetadata: true}
 	if s.opt.Check {
 		h := sha256.New()
-		if err := graph.Print(h, s.model, opt); err != nil {
+		if err := graph.Print(h, s.now.Model, opt); err != nil {
 			return err
 		}
 		last := s.lastPrinted
@@ -67,7 +67,7 @@ func (s *State) print(when string) error {
 	if _, err := fmt.Fprintf(s.opt.Printed, "// %s\n", when); err != nil {
 		return err
 	}
-	return graph.Print(s.opt.Printed, s.model, opt)
+	return graph.Print(s.opt.Printed, s.now.Model, opt)
 }
 
 // shuffler puts lists whose elements are found by name into another order. These are opset

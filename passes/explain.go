@@ -36,10 +36,10 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 		return nil, err
 	}
 	// Of a training graph's dimensions, those without a range were bound when it was made.
-	s.bind.Given.Dims, s.bind.Given.SpareDims = map[string]int64{}, p.Mode == planner.ModeTraining
+	s.now.Bind.Given.Dims, s.now.Bind.Given.SpareDims = map[string]int64{}, p.Mode == planner.ModeTraining
 	for name, d := range p.Dims {
 		if !d.Assumed {
-			s.bind.Given.Dims[name] = d.Value
+			s.now.Bind.Given.Dims[name] = d.Value
 		}
 	}
 	list, err := upTo(Default(), "bodies") // the plan has the workspace of the bodies
@@ -48,7 +48,7 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 	}
 	if p.Ranges != nil || p.IsPoint() {
 		taken := Pass{Name: "taken", Doc: "keep the sharing of the plan", Run: func(context.Context, *State) error {
-			keepTaken(s.model, p)
+			keepTaken(s.now.Model, p)
 			return nil
 		}}
 		list = slices.Insert(list, find(list, "share"), taken)
@@ -57,11 +57,11 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 		return nil, err
 	}
 	for _, b := range p.Buffers {
-		if b.Kind == plan.KindWorkspace && b.Node != nil && *b.Node < len(s.main.Workspace) {
-			s.main.Workspace[*b.Node] += b.Bytes
+		if b.Kind == plan.KindWorkspace && b.Node != nil && *b.Node < len(s.now.Main.Workspace) {
+			s.now.Main.Workspace[*b.Node] += b.Bytes
 		}
 	}
-	main := s.main
+	main := s.now.Main
 	if p.Sharing.Aliases {
 		// The bound and its certificates are those of the relaxed layout.
 		if main, err = main.Relaxed(); err != nil {
@@ -80,7 +80,7 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 	}
 	opt.Align = p.Alignment
 	if p.KeepsRandomOrder {
-		opt.Precedence = planner.EffectsInOrder(s.main.G, order)
+		opt.Precedence = planner.EffectsInOrder(s.now.Main.G, order)
 	}
 	reached, err := problem.Evaluate(order)
 	if err != nil {
@@ -96,7 +96,7 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 		if err != nil {
 			return nil, fmt.Errorf("internal error: the planned order: %w", err)
 		}
-		shared := explained(sharedBy(s.main, p))
+		shared := explained(sharedBy(s.now.Main, p))
 		proofs = movedProofs(x.Proofs, len(shared.Tensors))
 		for _, t := range problem.Tensors {
 			shared.Tensors = append(shared.Tensors, schedule.Tensor{Name: t.Name, Kind: t.Kind, Producer: t.Producer})

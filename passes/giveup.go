@@ -48,7 +48,7 @@ var features = []feature{
 	},
 	{
 		name: "compact slices", codes: []string{verify.CodeSlices},
-		used:  func(s *State) bool { return s.slices != nil && s.slices.Calls() },
+		used:  func(s *State) bool { return s.less.slices != nil && s.less.slices.Calls() },
 		leave: func(o *Options) bool { o.Compact = false; return true },
 	},
 	{
@@ -63,13 +63,13 @@ var features = []feature{
 	},
 	{
 		name: "copies between pools", codes: []string{verify.CodeSwap, verify.CodeTraffic},
-		used:  func(s *State) bool { return s.moved != nil },
+		used:  func(s *State) bool { return s.less.moved != nil },
 		leave: func(o *Options) bool { o.noMoves = true; return true },
 	},
 	{
 		name: "swaps", codes: []string{verify.CodeSwap, verify.CodeLimit},
 		used: func(s *State) bool {
-			return s.kept != nil && s.plan.Summary.Limited != nil && s.plan.Summary.Limited.SwappedBuffers > 0
+			return s.less.kept != nil && s.plan.Summary.Limited != nil && s.plan.Summary.Limited.SwappedBuffers > 0
 		},
 		leave: leaveSwaps,
 	},

@@ -19,10 +19,10 @@ func keepCaches(_ context.Context, s *State) error {
 	if s.opt.KVCapacity == 0 {
 		return nil
 	}
-	if planner.ModeOf(s.model) == planner.ModeTraining {
+	if planner.ModeOf(s.now.Model) == planner.ModeTraining {
 		return graph.Errorf("a training graph has no caches of keys and values: expected a decoder for inference")
 	}
-	if _, has := s.model.Prop(plan.KeyKV); has {
+	if _, has := s.now.Model.Prop(plan.KeyKV); has {
 		return graph.Errorf("its caches have a fixed capacity already: expected the decoder from which it was made")
 	}
 	m, d, err := s.rewriteCaches()
@@ -49,19 +49,19 @@ func keepCaches(_ context.Context, s *State) error {
 func (s *State) rewriteCaches() (m *graph.Model, d *kv.Decoder, err error) {
 	opt := kv.Options{Capacity: s.opt.KVCapacity}
 	at := func(dims map[string]int64) (*graph.Model, *kv.Decoder, error) {
-		opt.Infer = s.bind.At(dims).Given
-		return kv.Rewrite(s.model, opt)
+		opt.Infer = s.now.Bind.At(dims).Given
+		return kv.Rewrite(s.now.Model, opt)
 	}
-	if m, d, err = at(s.bind.Given.Dims); err != nil || s.ranged == nil {
+	if m, d, err = at(s.now.Bind.Given.Dims); err != nil || s.now.Ranged == nil {
 		return m, d, err
 	}
-	box := s.ranged.Box
+	box := s.now.Ranged.Box
 	if !s.opt.enumerates(box) {
 		return nil, nil, graph.Errorf("ranges of dimensions: %d points are too many to rewrite the decoder at each: expected fewer, or a larger --points", box.Points)
 	}
 	count := make([]int64, box.Points) // of new tokens
 	for point := range count {
-		_, e, err := at(s.ranged.Dims(point))
+		_, e, err := at(s.now.Ranged.Dims(point))
 		if err != nil {
 			return nil, nil, fmt.Errorf("ranges of dimensions: at %s: %w", graph.AtLengths(box.At(point)), err)
 		}
@@ -81,12 +81,12 @@ func (s *State) rewriteCaches() (m *graph.Model, d *kv.Decoder, err error) {
 		}
 	}
 	if opt.New != "" {
-		if m, d, err = at(s.bind.Given.Dims); err != nil {
+		if m, d, err = at(s.now.Bind.Given.Dims); err != nil {
 			return nil, nil, err
 		}
 	}
 	for point := range count {
-		n, e, err := at(s.ranged.Dims(point))
+		n, e, err := at(s.now.Ranged.Dims(point))
 		if err != nil {
 			return nil, nil, fmt.Errorf("ranges of dimensions: at %s: %w", graph.AtLengths(box.At(point)), err)
 		}

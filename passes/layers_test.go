@@ -24,7 +24,7 @@ var layers = []struct {
 		"share.go", "bodies.go", "alias_choose.go", "alias_share.go", "bind.go", "range_graphs.go", "range.go", "range_alias.go", "range_grid.go", "range_prove.go",
 		"range_solve.go", "range_pools.go", "range_plan.go", "trial.go", "points.go",
 	}},
-	{"internal/folding", []string{"fold_state.go", "shapes.go", "constants.go", "folder.go", "product.go"}},
+	{"internal/folding", []string{"fold_state.go", "shapes.go", "constants.go", "folder.go", "product.go", "choose.go"}},
 	{"internal/costs", []string{"device.go", "measured.go", "costs.go", "measure.go"}},
 	{"internal/limits", []string{
 		"task.go", "lowest.go", "search.go", "error.go", "frontier.go", "settle.go", "points.go", "slicer.go", "bound.go",

@@ -90,14 +90,14 @@ type attempt struct {
 // runBest runs the passes of the options and, on copies of a small model, those of options with
 // fewer permissions. It returns the State with the best plan, whose model is the given one.
 func (s *State) runBest(ctx context.Context, times map[string]time.Duration) (*State, error) {
-	if len(s.given.Graph.Nodes) > lesserNodes || s.ranged != nil && s.ranged.Box.Points > lesserPoints || len(s.asked.lesser(inferred{views: true, inplace: true})) == 0 {
+	if len(s.given.Graph.Nodes) > lesserNodes || s.now.Ranged != nil && s.now.Ranged.Box.Points > lesserPoints || len(s.asked.lesser(inferred{views: true, inplace: true})) == 0 {
 		return s, s.runAll(ctx, times)
 	}
 	from := copyOf(s.given)
 	first := attempt{s, s.runAll(ctx, times)}
 	best := first
 	for _, opt := range s.asked.lesser(s.inferred) {
-		if ctx.Err() != nil || !best.mayImprove() || opt.Slices != SlicesOff && s.log.Sliced > lesserOrdering {
+		if ctx.Err() != nil || !best.mayImprove() || opt.Slices != SlicesOff && s.how.Log.Sliced > lesserOrdering {
 			break
 		}
 		if opt.Limit != nil && opt.Limit.Percent > 0 { // of another peak than theirs
@@ -127,8 +127,8 @@ func (s *State) runBest(ctx context.Context, times map[string]time.Duration) (*S
 func (a *attempt) limit() *Limit {
 	var e *LimitError
 	switch {
-	case a.choice.Limit != nil:
-		return (*Limit)(a.choice.Limit)
+	case a.less.Limit != nil:
+		return (*Limit)(a.less.Limit)
 	case errors.As(a.err, &e):
 		return &Limit{Bytes: e.LimitBytes, Arena: e.Arena}
 	}
@@ -194,8 +194,8 @@ func (a *attempt) better(b *attempt) bool {
 func (a *attempt) inPlaceOf(first *attempt) {
 	given := first.given
 	*given = *a.given
-	if a.model == a.given {
-		a.model = given
+	if a.now.Model == a.given {
+		a.now.Model = given
 	}
 	a.given = given
 	x := &a.plan.Summary
@@ -206,12 +206,12 @@ func (a *attempt) inPlaceOf(first *attempt) {
 		}
 		*x.ExtraCostBound = min(*x.ExtraCostBound, bound)
 	}
-	for i := range first.frontier {
-		if p := &first.frontier[i]; p.LimitBytes >= x.PeakBytes && !p.Impossible {
+	for i := range first.less.frontier {
+		if p := &first.less.frontier[i]; p.LimitBytes >= x.PeakBytes && !p.Impossible {
 			extra := x.Extra()
 			p.ExtraCostPercent = limits.Least(p.ExtraCostPercent, &extra)
 			p.ExtraCostBound = limits.Least(p.ExtraCostBound, p.ExtraCostPercent)
 		}
 	}
-	a.plan.Frontier = first.frontier
+	a.plan.Frontier = first.less.frontier
 }

@@ -12,24 +12,24 @@ import (
 // frontier, if that is asked for.
 func limit(ctx context.Context, s *State) error {
 	asked := s.opt.Slices == SlicesOff && (s.opt.Limit != nil || s.opt.ExtraPercent > 0 || s.opt.Frontier)
-	if s.choice.Limit == nil && !asked {
+	if s.less.Limit == nil && !asked {
 		return nil
 	}
 	s.noteUnknownCosts()
-	found, err := limits.Keep(ctx, s.task(), s.known, s.choice, asked)
+	found, err := limits.Keep(ctx, s.task(), s.less.known, s.less.Choice, asked)
 	if err != nil {
 		return err
 	}
 	s.take(found.Trial)
-	s.choice, s.kept = found.Choice, found.Search
+	s.less.Choice, s.less.kept = found.Choice, found.Search
 	if asked {
-		s.frontier = found.Frontier
+		s.less.frontier = found.Frontier
 	}
 	if found.Unshared {
-		s.unshared = s.main
+		s.less.unshared = s.now.Main
 	}
-	if repeat.Swaps(s.main) {
-		return s.model.AddSwaps()
+	if repeat.Swaps(s.now.Main) {
+		return s.now.Model.AddSwaps()
 	}
 	return nil
 }

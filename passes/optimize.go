@@ -75,12 +75,12 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 			return nil, err
 		}
 	}
-	r := &Result{Model: s.model, Step: s.step, Plan: s.plan, FoldHint: s.hint, GivenUp: gone, Times: times}
-	if s.main != nil && s.main.Solved != nil {
-		r.OrderSolver, r.PlacementSolver = s.main.Solved.Solver, s.main.Packed
+	r := &Result{Model: s.now.Model, Step: s.step, Plan: s.plan, FoldHint: (*FoldHint)(s.folded.Hint), GivenUp: gone, Times: times}
+	if s.now.Main != nil && s.now.Main.Solved != nil {
+		r.OrderSolver, r.PlacementSolver = s.now.Main.Solved.Solver, s.now.Main.Packed
 	}
-	if s.inference != nil {
-		r.Warnings, r.Spare = s.warnings(), s.inference.Spare
+	if s.now.Inference != nil {
+		r.Warnings, r.Spare = s.warnings(), s.now.Inference.Spare
 	}
 	if s.step != nil {
 		r.Spare = s.step.Spare
@@ -88,7 +88,7 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 	if note := s.keptNote(); note != "" {
 		r.Warnings = append(r.Warnings, note)
 	}
-	if r.Warnings = append(r.Warnings, s.log.Notes...); s.log.TimedOut {
+	if r.Warnings = append(r.Warnings, s.how.Log.Notes...); s.how.Log.TimedOut {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("time limit of %v: the best plan so far", opt.TimeLimit))
 	}
 	return r, nil
@@ -97,7 +97,7 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 // runAll runs the passes of the options, and adds to times. It fails if the model's files
 // have changed.
 func (s *State) runAll(ctx context.Context, times map[string]time.Duration) error {
-	source := s.model.Source
+	source := s.now.Model.Source
 	took, err := s.run(ctx, s.opt.passes())
 	for name, d := range took {
 		times[name] += d
@@ -190,8 +190,8 @@ func (s *State) recovered(ctx context.Context, p Pass) (err error) {
 // named adds the model's file to an error that lacks it.
 func (s *State) named(err error) error {
 	var e *graph.Error
-	if errors.As(err, &e) && e.File == "" && s.model != nil && s.model.Source != nil {
-		e.File = s.model.Source.Name
+	if errors.As(err, &e) && e.File == "" && s.now.Model != nil && s.now.Model.Source != nil {
+		e.File = s.now.Model.Source.Name
 	}
 	return err
 }
@@ -199,10 +199,10 @@ func (s *State) named(err error) error {
 // keptNote reports what the precedence that the options ask for costs in the graph that is
 // planned; "" if it costs nothing.
 func (s *State) keptNote() string {
-	if s.main == nil || s.main.Solved == nil || s.ranged != nil || !s.opt.UpdatesLast && !s.opt.KeepRandomOrder {
+	if s.now.Main == nil || s.now.Main.Solved == nil || s.now.Ranged != nil || !s.opt.UpdatesLast && !s.opt.KeepRandomOrder {
 		return ""
 	}
-	r := s.main.Solved
+	r := s.now.Main.Solved
 	if r.KeptBound <= r.Bound {
 		return ""
 	}
@@ -226,14 +226,11 @@ func newState(m *graph.Model, opt Options) (*State, error) {
 	asked := opt
 	opt = opt.onePlace()
 	s := &State{
-		asked: asked, given: m, opt: opt, model: m, costs: opt.costModel(), log: &planner.SearchLog{},
-		bind: planner.Binding{Given: ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict}, Runtime: opt.Runtime},
+		asked: asked, opt: opt, given: m, how: opt.searching(), costs: opt.costModel(),
+		now: planner.Trial{Model: m, Bind: planner.Binding{Given: ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict}, Runtime: opt.Runtime}},
 	}
 	if err := s.bindRanges(); err != nil {
 		return nil, err
-	}
-	if opt.TimeLimit > 0 {
-		s.deadline = time.Now().Add(opt.TimeLimit)
 	}
 	if err := graph.Check(m); err != nil {
 		return nil, s.named(err)

@@ -63,7 +63,7 @@ func BenchmarkOrder(b *testing.B) {
 // without a training step.
 func problemOf(b testing.TB, path string, train *autodiff.Options) *schedule.Problem {
 	s := stateBefore(b, path, train, "order")
-	return s.main.Problem()
+	return s.now.Main.Problem()
 }
 
 // stateBefore returns the state that a pass finds for the model of a file.

@@ -11,20 +11,21 @@ import (
 // The passes share, bodies, order and place call the planner for the main graph, and keep its
 // results in the State.
 
-// trial returns the model as it is planned so far.
+// trial returns a copy of the model as it is planned so far.
 func (s *State) trial() *planner.Trial {
-	return &planner.Trial{Bind: s.bind, Model: s.model, Inference: s.inference, Main: s.main, Ranged: s.ranged}
+	t := s.now
+	return &t
 }
 
 // take makes what a search has found the model that is planned.
 func (s *State) take(t *planner.Trial) {
-	s.model.Graph, s.inference, s.main, s.ranged = t.Main.G, t.Inference, t.Main, t.Ranged
+	s.now.Model.Graph, s.now.Inference, s.now.Main, s.now.Ranged = t.Main.G, t.Inference, t.Main, t.Ranged
 }
 
 // share assigns a storage to every tensor of the main graph.
 func share(_ context.Context, s *State) error {
 	var err error
-	s.main, err = s.rules().Shared(s.model, s.inference.Given, map[*graph.Call]*planner.Region{})
+	s.now.Main, err = s.rules().Shared(s.now.Model, s.now.Inference.Given, map[*graph.Call]*planner.Region{})
 	return err
 }
 
@@ -39,9 +40,9 @@ func bodies(ctx context.Context, s *State) error {
 // order puts the nodes of the main graph into the order with the smallest peak or, if the pass is left
 // out, into program order. It says what a default order costs.
 func order(ctx context.Context, s *State) error {
-	err := s.main.Order(ctx, s.search())
-	if t := s.main.Traversal; err == nil && t != nil {
-		s.log.Notes = append(s.log.Notes, planner.TraversalNote(t.BestPeakBytes, s.main.Loads.Peak))
+	err := s.now.Main.Order(ctx, s.search())
+	if t := s.now.Main.Traversal; err == nil && t != nil {
+		s.how.Log.Notes = append(s.how.Log.Notes, planner.TraversalNote(t.BestPeakBytes, s.now.Main.Loads.Peak))
 	}
 	return err
 }
@@ -49,19 +50,19 @@ func order(ctx context.Context, s *State) error {
 // place assigns offsets to the buffers of the main graph.
 func place(ctx context.Context, s *State) error {
 	switch {
-	case s.main.Apart != nil:
+	case s.now.Main.Apart != nil:
 		return nil // the pass limit has placed it
-	case len(s.main.Pools) > 0:
+	case len(s.now.Main.Pools) > 0:
 		return s.placePools(ctx)
 	}
-	return s.main.Place(ctx, s.search())
+	return s.now.Main.Place(ctx, s.search())
 }
 
 // placePools divides the buffers of the main graph among the pools, copies some between
 // them, and gives them offsets there.
 func (s *State) placePools(ctx context.Context) error {
 	may := s.permits().Pools
-	if s.kept != nil { // nodes run again
+	if s.less.kept != nil { // nodes run again
 		may = pools.May{}
 	}
 	found, err := pools.Best(ctx, s.trial(), *s.search(), may)
@@ -69,8 +70,8 @@ func (s *State) placePools(ctx context.Context) error {
 		return err
 	}
 	s.take(found.Trial)
-	if s.moved = found.Moved; s.moved != nil {
-		if err := s.model.AddSwaps(); err != nil {
+	if s.less.moved = found.Moved; s.less.moved != nil {
+		if err := s.now.Model.AddSwaps(); err != nil {
 			return err
 		}
 	}

@@ -51,7 +51,7 @@ func TestWriteProblems(t *testing.T) {
 // writeBuffers writes the buffers of the main graph with all its in-place pairs.
 func writeBuffers(t *testing.T, path string, s *State) {
 	p := alloc.Problem{}
-	buffers, err := s.main.Chains(s.main.Loads.Taken)
+	buffers, err := s.now.Main.Chains(s.now.Main.Loads.Taken)
 	if err != nil {
 		t.Fatal(err)
 	}

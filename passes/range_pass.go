@@ -95,16 +95,16 @@ func (s *State) bindRanges() error {
 	if len(s.opt.Ranges) == 0 {
 		return nil
 	}
-	if err := s.opt.checkPlaces(s.model); err != nil {
+	if err := s.opt.checkPlaces(s.now.Model); err != nil {
 		return s.named(err)
 	}
-	lengths := canonical(s.model, s.opt.Ranges, s.opt.Dims)
+	lengths := canonical(s.now.Model, s.opt.Ranges, s.opt.Dims)
 	box, err := boxOf(lengths, s.opt.Dims)
 	if err != nil {
 		return &OptionError{err}
 	}
-	s.ranged = &planner.Ranged{Box: box, Lengths: lengths, Given: s.opt.Dims, All: s.opt.enumerates(box), Progress: s.opt.RangeProgress}
-	s.bind.Given.Dims = s.ranged.Dims(box.Corner())
+	s.now.Ranged = &planner.Ranged{Box: box, Lengths: lengths, Given: s.opt.Dims, All: s.opt.enumerates(box), Progress: s.opt.RangeProgress}
+	s.now.Bind.Given.Dims = s.now.Ranged.Dims(box.Corner())
 	return nil
 }
 
@@ -162,31 +162,31 @@ func canonical(m *graph.Model, ranges map[string]string, dims map[string]int64) 
 // every point. It leaves the graph as it is at the corner, with the sharing that holds
 // everywhere.
 func ranges(ctx context.Context, s *State) error {
-	if s.ranged == nil {
+	if s.now.Ranged == nil {
 		return nil
 	}
-	for _, x := range planner.GraphsOf(s.model.Graph) {
+	for _, x := range planner.GraphsOf(s.now.Model.Graph) {
 		for _, n := range x.G.Nodes {
 			if n.Semantics.Call != nil {
 				return graph.Errorf("ranges of dimensions: expected no call of a local function, since the pass inline replaces them").AtNode(n.Name)
 			}
 		}
 	}
-	for _, name := range s.ranged.Box.Names {
-		if !slices.ContainsFunc(s.inference.Dims, func(d ops.BoundDim) bool { return d.Name == name }) {
+	for _, name := range s.now.Ranged.Box.Names {
+		if !slices.ContainsFunc(s.now.Inference.Dims, func(d ops.BoundDim) bool { return d.Name == name }) {
 			return graph.Errorf("range of dimension %q: expected the name of an open dimension of an input, whose length no other one gives", graph.Short(name))
 		}
 	}
 	x := s.search()
 	if x.Traversal != nil {
-		for _, in := range planner.GraphsOf(s.model.Graph) {
+		for _, in := range planner.GraphsOf(s.now.Model.Graph) {
 			if err := x.Traversable(in.G); err != nil {
 				return err
 			}
 		}
 	}
 	var keep *box.Ceiling // that the pass slice has chosen
-	if l := s.choice.Limit; l != nil {
+	if l := s.less.Limit; l != nil {
 		keep = &box.Ceiling{Bytes: l.Bytes, Arena: l.Arena}
 	}
 	t := s.trial()
@@ -199,7 +199,7 @@ func ranges(ctx context.Context, s *State) error {
 
 // planRanges adds to the plan of the corner what holds at the other points.
 func (s *State) planRanges(p *plan.Plan) {
-	g := s.ranged
+	g := s.now.Ranged
 	if g == nil {
 		return
 	}
@@ -220,7 +220,7 @@ func (s *State) planRanges(p *plan.Plan) {
 	if len(found.Points) < g.Box.Points {
 		r.Proof = plan.ProofBounded
 	}
-	r.Stacking, r.SizeOf = g.PlanStacking(s.main)
+	r.Stacking, r.SizeOf = g.PlanStacking(s.now.Main)
 	if r.Refused > 0 {
 		for name, a := range g.Box.Accepted(accepted) {
 			if r.Accepted == nil {
@@ -233,14 +233,14 @@ func (s *State) planRanges(p *plan.Plan) {
 		i, _ := slices.BinarySearch(found.Points, q.Index)
 		r.Table = append(r.Table, row(i))
 	}
-	r.Certificates = g.PlanProofs(s.main)
+	r.Certificates = g.PlanProofs(s.now.Main)
 	p.Ranges = r
 }
 
 // planLengths writes the lengths of the ranges into the plan's dimensions. What has another
 // length at another point, but no range, follows from those that do.
 func (s *State) planLengths(dims map[string]plan.Dim) {
-	g := s.ranged
+	g := s.now.Ranged
 	for k, name := range g.Box.Names {
 		d, l := dims[name], g.Box.Lengths[k]
 		if l.Values != nil {

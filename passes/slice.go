@@ -17,7 +17,7 @@ var SliceModes = map[string]Slices{"off": SlicesOff, "exact": SlicesExact, "any"
 // which the pass limit adds. It also computes the frontier, if that is asked for. With
 // several pools and without a limit, it looks for little traffic in the slow ones.
 func slice(ctx context.Context, s *State) error {
-	for _, n := range s.model.Graph.Nodes {
+	for _, n := range s.now.Model.Graph.Nodes {
 		if _, sliced := n.Prop(slicing.Prop); sliced { // of a plan of which the model is the result
 			n.DropProp(slicing.Prop)
 		}
@@ -33,7 +33,7 @@ func slice(ctx context.Context, s *State) error {
 	if err != nil {
 		return err
 	}
-	s.choice, s.known, s.fixed, s.costs.Measured, s.frontier, s.slices = found.Choice, found.Known, found.Fixed, found.Measured, found.Frontier, found.Slices
+	s.less.Choice, s.less.known, s.less.fixed, s.costs.Measured, s.less.frontier, s.less.slices = found.Choice, found.Known, found.Fixed, found.Measured, found.Frontier, found.Slices
 	if found.Model != nil {
 		s.Replace(found.Model)
 	}
@@ -42,10 +42,10 @@ func slice(ctx context.Context, s *State) error {
 
 // planSlices describes the slices in the plan.
 func (s *State) planSlices(p *plan.Plan) {
-	if s.slices == nil {
+	if s.less.slices == nil {
 		return
 	}
-	p.Slices = s.slices.Describe(s.model.Graph)
+	p.Slices = s.less.slices.Describe(s.now.Model.Graph)
 	if p.Slices.Mode = "exact"; s.opt.Slices == SlicesAny {
 		p.Slices.Mode = "any"
 	}

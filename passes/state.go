@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
@@ -34,50 +33,49 @@ import (
 // A pass may change the nodes, tensors, attributes and outputs of the graph until
 // order has run. It then calls [graph.Graph.Link] and [State.Invalidate].
 type State struct {
-	asked     Options // as they were given
-	opt       Options // in one form, with a host among the pools
-	model     *graph.Model
-	bind      planner.Binding // how the dimensions of model are bound
-	inference *ops.Inference
-	ranged    *planner.Ranged // nil without Options.Ranges
-	kvStates  []string        // INPUT=OUTPUT of the caches of the pass kv
-	folds     *folding.Result // nil if nothing was folded
-	costs     costs.Model
-	known     *limits.Base       // has searches that were made, and need not be made again; nil: there are none
-	fixed     bool               // the nodes of the main graph stay in the order in which the pass slice wrote them
-	deadline  time.Time          // when Options.TimeLimit ends; zero: never
-	log       *planner.SearchLog // of all searches
+	asked Options // as they were given
+	opt   Options // in one form, with a host among the pools
 
-	given       *graph.Model   // the model that was read
-	origin      origin         // what the plan is verified against
+	given  *graph.Model   // the model that was read
+	origin origin         // what the plan is verified against
+	now    planner.Trial  // the model that is planned, as far as it is
+	how    planner.Search // what the options say of the search for the plan, and its log
+	costs  costs.Model
+
 	step        *autodiff.Step // nil without Options.Train
+	kvStates    []string       // INPUT=OUTPUT of the caches of the pass kv
 	inferred    inferred       // the graph when it was inferred first
 	unpermitted []string       // warnings about element types
-	main        *planner.Region
+	folded      folding.Choice
+	less        less
 	plan        *plan.Plan
-	hint        *FoldHint // nil if FoldAny would save little
-	frontier    []plan.FrontierPoint
-	slices      *limits.Sliced // nil if nothing runs in slices
-	choice      limits.Choice  // what the search for less memory decided
-	kept        *limits.Search // nil without a limit
-	moved       *pools.Moved   // the main graph before buffers were moved between pools; nil: none were
 
-	unshared     *planner.Region // a main graph of which is known that aliases make no plan of it better
-	graphChanged bool            // a pass has changed the graph
+	graphChanged bool              // a pass has changed the graph
+	lastPrinted  [sha256.Size]byte // the digest of the graph that was printed last, with Options.Check
+}
 
-	lastPrinted [sha256.Size]byte // the digest of the graph that was printed last, with Options.Check
+// less is what the searches for less memory have found.
+type less struct {
+	limits.Choice
+	known    *limits.Base         // has searches that were made, and need not be made again; nil: there are none
+	slices   *limits.Sliced       // nil if nothing runs in slices
+	fixed    bool                 // the nodes of the main graph stay in the order in which the pass slice wrote them
+	kept     *limits.Search       // found how the limit is kept; nil without a limit
+	unshared *planner.Region      // a main graph of which is known that aliases make no plan of it better
+	moved    *pools.Moved         // the main graph before buffers were moved between pools; nil: none were
+	frontier []plan.FrontierPoint // the costs of other limits
 }
 
 // Options returns the options of the planning.
 func (s *State) Options() Options { return s.opt }
 
 // Model returns the model in its present form.
-func (s *State) Model() *graph.Model { return s.model }
+func (s *State) Model() *graph.Model { return s.now.Model }
 
 // Replace replaces the model, for a pass that makes a new graph instead of
 // changing the present one.
 func (s *State) Replace(m *graph.Model) {
-	if s.model = m; s.step != nil {
+	if s.now.Model = m; s.step != nil {
 		s.step.Model = m
 	}
 	s.Invalidate()
@@ -89,7 +87,7 @@ func (s *State) Training() *autodiff.Step { return s.step }
 
 // Inference returns what the pass infer found in addition to the types of tensors
 // and the meanings of nodes, which it stores in the model.
-func (s *State) Inference() *ops.Inference { return s.inference }
+func (s *State) Inference() *ops.Inference { return s.now.Inference }
 
 // Storage is the memory of one tensor of the main graph, or of several that are
 // views of each other.
@@ -105,12 +103,12 @@ type Storage struct {
 
 // Storages returns the storages of the main graph.
 func (s *State) Storages() []Storage {
-	if s.main == nil {
+	if s.now.Main == nil {
 		return nil
 	}
-	list := make([]Storage, len(s.main.Storages))
+	list := make([]Storage, len(s.now.Main.Storages))
 	for i := range list {
-		st := &s.main.Storages[i]
+		st := &s.now.Main.Storages[i]
 		list[i] = Storage{slices.Clone(st.Tensors), st.Maker, st.Bytes, st.Resident, st.Host, st.Output, st.Bounded}
 	}
 	return list
@@ -120,18 +118,18 @@ func (s *State) Storages() []Storage {
 // in their present order. Tensor i is storage i; the tensors of 0 bytes after
 // these carry precedence alone. Each call makes a new problem, in O(E) time.
 func (s *State) Problem() *schedule.Problem {
-	if s.main == nil {
+	if s.now.Main == nil {
 		return nil
 	}
-	return s.main.Problem()
+	return s.now.Main.Problem()
 }
 
 // Evaluation returns the loads of the main graph in the order found.
 func (s *State) Evaluation() schedule.Evaluation {
-	if s.main == nil {
+	if s.now.Main == nil {
 		return schedule.Evaluation{}
 	}
-	return s.main.Loads
+	return s.now.Main.Loads
 }
 
 // Plan returns the plan, for passes that run after annotate.
@@ -139,7 +137,7 @@ func (s *State) Plan() *plan.Plan { return s.plan }
 
 // Warn adds a warning to the result.
 func (s *State) Warn(format string, args ...any) {
-	s.log.Notes = append(s.log.Notes, fmt.Sprintf(format, args...))
+	s.how.Log.Notes = append(s.how.Log.Notes, fmt.Sprintf(format, args...))
 }
 
 // Invalidate reports that the pass has changed the graph. The results of earlier
@@ -149,11 +147,11 @@ func (s *State) Warn(format string, args ...any) {
 func (s *State) Invalidate() { s.graphChanged = true }
 
 // ordered reports whether the nodes of the main graph are in the planned order.
-func (s *State) ordered() bool { return s.main != nil && s.main.Solved != nil }
+func (s *State) ordered() bool { return s.now.Main != nil && s.now.Main.Solved != nil }
 
 // forget drops all results that follow from the graph.
 func (s *State) forget() {
-	s.graphChanged, s.inference, s.main = false, nil, nil
+	s.graphChanged, s.now.Inference, s.now.Main = false, nil, nil
 }
 
 // Pass is one step on the way from a model to its plan. To add one, insert it
@@ -185,7 +183,7 @@ type origin struct {
 
 // dims returns the symbolic dimensions of the graph inputs.
 func (s *State) dims() map[string]plan.Dim {
-	bound := s.inference.Dims
+	bound := s.now.Inference.Dims
 	if s.step != nil {
 		bound = slices.Concat(s.step.Dims, bound)
 	}

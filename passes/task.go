@@ -2,6 +2,7 @@ package passes
 
 import (
 	"slices"
+	"time"
 
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes/internal/box"
@@ -21,42 +22,42 @@ func (s *State) rules() *planner.Rules {
 	}
 }
 
-// strategy returns the name of the strategy for the order; "": the best order. Without the pass
-// order, all searches see program order, those of the passes before it, too.
-func (s *State) strategy() string {
-	if slices.Contains(s.opt.Disable, "order") {
-		return "program"
+// searching returns what the options say of the search for a plan. Without the pass order, all
+// searches see program order, those of the passes before it, too.
+func (o *Options) searching() planner.Search {
+	x := planner.Search{
+		Search: box.Search{
+			Strategy: o.Schedule, Placement: o.Placement, Effort: o.Effort, Goal: o.Goal,
+			Solving:  box.Solving{Solver: o.Solver, OrderTime: o.SolverTime, PackTime: o.SolverTime, Threads: o.Threads},
+			Progress: o.Progress,
+		},
+		Ordering: planner.Ordering{KeepRandom: o.KeepRandomOrder, UpdatesLast: o.UpdatesLast},
+		Log:      &planner.SearchLog{},
 	}
-	return s.opt.Schedule
+	if slices.Contains(o.Disable, "order") {
+		x.Strategy = "program"
+	}
+	if o.RuntimeOrder {
+		x.Traversal = ops.LookupRuntime(o.Runtime)
+	}
+	if o.TimeLimit > 0 {
+		x.Solving.OrderTime = o.TimeLimit / 4
+		x.Deadline = time.Now().Add(o.TimeLimit)
+	}
+	return x
 }
 
 // search returns the search for the plan.
 func (s *State) search() *planner.Search {
-	x := &planner.Search{
-		Search: box.Search{
-			Strategy: s.strategy(), Placement: s.opt.Placement, Effort: s.opt.Effort, Goal: s.opt.Goal, Deadline: s.deadline,
-			Solving:  box.Solving{Solver: s.opt.Solver, OrderTime: s.opt.SolverTime, PackTime: s.opt.SolverTime, Threads: s.opt.Threads},
-			Progress: s.opt.Progress,
-		},
-		Ordering: planner.Ordering{
-			Fixed: s.fixed, KeepRandom: s.opt.KeepRandomOrder, UpdatesLast: s.opt.UpdatesLast,
-		},
-		Known: s.known.Orders(),
-		Log:   s.log,
-	}
-	if s.opt.RuntimeOrder {
-		x.Traversal = ops.LookupRuntime(s.opt.Runtime)
-	}
-	if s.opt.TimeLimit > 0 {
-		x.Solving.OrderTime = s.opt.TimeLimit / 4
-	}
-	return x
+	x := s.how
+	x.Fixed, x.Known = s.less.fixed, s.less.known.Orders()
+	return &x
 }
 
 // task returns what a search for less memory starts from.
 func (s *State) task() limits.Task {
 	return limits.Task{
-		Trial: *s.trial(), Rules: s.rules(), How: *s.search(), Costs: s.costs, Folds: s.folds,
+		Trial: *s.trial(), Rules: s.rules(), How: *s.search(), Costs: s.costs, Folds: s.folded.Result,
 		Asked:   limits.Asked{Limit: (*limits.Limit)(s.opt.Limit), Extra: s.opt.ExtraPercent, Frontier: s.opt.Frontier},
 		Permits: s.permits(),
 	}
@@ -74,11 +75,11 @@ func (s *State) permits() limits.Permits {
 	if o.Host != nil {
 		p.Link, p.Recompute = o.Host.Link, !o.Host.NoRecompute
 	}
-	one, unrecorded := s.ranged == nil, o.Workspaces == nil
+	one, unrecorded := s.now.Ranged == nil, o.Workspaces == nil
 	free := one && o.Runtime == ""
 	p.Pools = pools.May{
 		Move: free && !o.noMoves, Apart: free && unrecorded,
-		Program: one && unrecorded && !s.fixed && !o.RuntimeOrder && !o.UpdatesLast,
+		Program: one && unrecorded && !s.less.fixed && !o.RuntimeOrder && !o.UpdatesLast,
 	}
 	return p
 }

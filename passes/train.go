@@ -16,15 +16,15 @@ func train(ctx context.Context, s *State) error {
 		return nil
 	}
 	opt := *s.opt.Train
-	opt.Dims, opt.Values, opt.Strict = s.bind.Given.Dims, s.bind.Given.Values, s.bind.Given.Strict
-	opt.StrictDims, opt.SpareDims = s.bind.Given.StrictDims, s.bind.Given.SpareDims
+	opt.Dims, opt.Values, opt.Strict = s.now.Bind.Given.Dims, s.now.Bind.Given.Values, s.now.Bind.Given.Strict
+	opt.StrictDims, opt.SpareDims = s.now.Bind.Given.StrictDims, s.now.Bind.Given.SpareDims
 	if opt.FusedGradients == autodiff.FuseDefault && s.opt.Runtime == "" && !s.opt.InlineFunctions {
 		opt.FusedGradients = autodiff.FuseOn
 	}
 	var step *autodiff.Step
 	var err error
-	if s.ranged == nil {
-		step, err = autodiff.Train(s.model, opt)
+	if s.now.Ranged == nil {
+		step, err = autodiff.Train(s.now.Model, opt)
 	} else {
 		step, err = s.trainRange(ctx, opt)
 	}
@@ -39,13 +39,13 @@ func train(ctx context.Context, s *State) error {
 	s.Replace(step.Model)
 	// The shapes of a training graph are fixed, but for the dimensions with a range. It has
 	// only the inputs that it needs.
-	s.bind.Given.Dims, s.bind.Given.StrictDims = nil, false
-	if s.ranged != nil {
-		s.ranged.Given = nil
-		s.bind.Given.Dims = s.ranged.Dims(s.ranged.Box.Corner())
+	s.now.Bind.Given.Dims, s.now.Bind.Given.StrictDims = nil, false
+	if s.now.Ranged != nil {
+		s.now.Ranged.Given = nil
+		s.now.Bind.Given.Dims = s.now.Ranged.Dims(s.now.Ranged.Box.Corner())
 	}
-	s.bind.Given.Values = maps.Clone(s.bind.Given.Values)
-	maps.DeleteFunc(s.bind.Given.Values, func(name string, _ graph.Literal) bool {
+	s.now.Bind.Given.Values = maps.Clone(s.now.Bind.Given.Values)
+	maps.DeleteFunc(s.now.Bind.Given.Values, func(name string, _ graph.Literal) bool {
 		return !slices.ContainsFunc(step.Model.Graph.Inputs, func(t graph.TensorID) bool { return step.Model.Graph.Tensors[t].Name == name })
 	})
 	return nil
@@ -53,9 +53,9 @@ func train(ctx context.Context, s *State) error {
 
 // trainRange makes a training step that is right at all points of the ranges.
 func (s *State) trainRange(ctx context.Context, opt autodiff.Options) (*autodiff.Step, error) {
-	if !s.opt.enumerates(s.ranged.Box) {
-		return nil, graph.Errorf("training with ranges of dimensions: %d points are too many to make the step of each: expected fewer, such as LOW..HIGH:STEP, or a larger --points", s.ranged.Box.Points)
+	if !s.opt.enumerates(s.now.Ranged.Box) {
+		return nil, graph.Errorf("training with ranges of dimensions: %d points are too many to make the step of each: expected fewer, such as LOW..HIGH:STEP, or a larger --points", s.now.Ranged.Box.Points)
 	}
-	opt.Dims = s.ranged.Given
-	return autodiff.TrainRange(ctx, s.model, opt, s.ranged.Lengths, s.opt.RangeProgress)
+	opt.Dims = s.now.Ranged.Given
+	return autodiff.TrainRange(ctx, s.now.Model, opt, s.now.Ranged.Lengths, s.opt.RangeProgress)
 }

@@ -48,7 +48,7 @@ func (s *State) keepSource(next Pass) {
 		return
 	}
 	if o.source = o.untouched; o.changed {
-		o.source = copyOf(s.model)
+		o.source = copyOf(s.now.Model)
 	}
 }
 
@@ -68,10 +68,10 @@ func (s *State) verify(ctx context.Context, times map[string]time.Duration) (*ve
 		return nil, nil
 	}
 	began := time.Now()
-	s.known = nil // searches that only planning needs
-	m, p := *s.model, *s.plan
-	m.Graph = s.model.Graph.Clone() // inference writes the types there
-	p.Source = plan.File{}          // of the file: it was read, or the graph was made of it
+	s.less.known = nil // searches that only planning needs
+	m, p := *s.now.Model, *s.plan
+	m.Graph = s.now.Model.Graph.Clone() // inference writes the types there
+	p.Source = plan.File{}              // of the file: it was read, or the graph was made of it
 	opt := verify.Options{Unwritten: true, Source: s.origin.source, Context: ctx}
 	if s.origin.unlike {
 		opt.Source = nil

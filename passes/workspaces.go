@@ -21,11 +21,11 @@ func (s *State) recorded() error {
 			return graph.Errorf("the workspaces were recorded with dimension %q = %d, expected %d: run the model with that length and --workspaces-out", graph.Short(name), length, d.Value)
 		}
 	}
-	scratch, err := w.Steps(s.main.G)
+	scratch, err := w.Steps(s.now.Main.G)
 	if err != nil {
 		return graph.Errorf("%w", err)
 	}
-	s.main.AddScratch(scratch)
+	s.now.Main.AddScratch(scratch)
 	return nil
 }
 
