@@ -61,8 +61,8 @@ func hasHalf(c *Invocation) bool {
 }
 
 // row returns the float32 function of an elementwise kernel whose inputs are 16-bit
-// tensors of the output's shape, or nil, and the number of these inputs. b is nil for a
-// function of one input.
+// tensors of the output's shape, or of its last axes, or nil, and the number of these inputs. b is
+// nil for a function of one input.
 func (k *Kernel) row(c *Invocation) (f func(d, a, b []float32), inputs int) {
 	inputs = 2
 	if k.Row == nil {
@@ -71,8 +71,12 @@ func (k *Kernel) row(c *Invocation) (f func(d, a, b []float32), inputs int) {
 	if len(c.Out) != 1 || !isHalf(c.Out[0]) || c.Out[0].Shape == nil || len(c.In) < inputs {
 		return nil, 0
 	}
+	repeats := followsItself
+	if c.Version != 0 && c.Version < 7 { // an attribute says which axes are the last (legacy)
+		repeats = slices.Equal[[]int]
+	}
 	for _, t := range c.In[:inputs] {
-		if !isHalf(t) || t.Shape == nil || !slices.Equal(t.Shape, c.Out[0].Shape) {
+		if !isHalf(t) || t.Shape == nil || !repeats(t.Shape, c.Out[0].Shape) {
 			return nil, 0
 		}
 	}
@@ -84,6 +88,27 @@ func (k *Kernel) row(c *Invocation) (f func(d, a, b []float32), inputs int) {
 		return nil, 0
 	}
 	return func(d, _, _ []float32) { finish.Row(d) }, inputs
+}
+
+// followsItself reports whether a tensor of a shape broadcasts to whole by following itself.
+func followsItself(shape, whole []int) bool {
+	for len(shape) > 0 && shape[0] == 1 {
+		shape = shape[1:]
+	}
+	return len(shape) <= len(whole) && slices.Equal(shape, whole[len(whole)-len(shape):])
+}
+
+// widenRepeated widens the elements from one on of a tensor that follows itself.
+func widenRepeated(dst []float32, t *Tensor, from int) {
+	all, to := data[uint16](t), narrowType(t.Type)
+	from %= len(all)
+	once := min(len(dst), len(all))
+	end := min(once, len(all)-from)
+	simd.Widen(dst[:end], all[from:from+end], to)
+	simd.Widen(dst[end:once], all[:once-end], to)
+	for done := once; done < len(dst); done *= 2 {
+		copy(dst[done:], dst[:done])
+	}
 }
 
 // narrowGrain is the number of elements that narrowRows converts at once: they stay in
@@ -103,7 +128,7 @@ func narrowRows(c *Invocation, f func(d, a, b []float32), inputs int) Run {
 			m := min(narrowGrain, n-from)
 			for i, t := range c.In[:inputs] {
 				rows[i] = span[float32](pool.Each(worker, each+4*i*narrowGrain), m)
-				simd.Widen(rows[i], span[uint16](element[uint16](t, from), m), narrowType(t.Type))
+				widenRepeated(rows[i], t, from)
 			}
 			f(rows[0], rows[0], rows[1])
 			simd.Round(span[uint16](element[uint16](out, from), m), rows[0], narrowType(out.Type))
@@ -120,7 +145,11 @@ func narrowRows(c *Invocation, f func(d, a, b []float32), inputs int) Run {
 type conversion struct {
 	narrow, wide *Tensor
 	off          int
+	part         func(p, worker int) // converts grain elements
 }
+
+// run converts with all workers.
+func (v *conversion) run(w *work.Pool) { w.For(cuts(v.wide.Len(), grain), v.part) }
 
 // widened makes a kernel for 16-bit tensors from one for float32.
 func (k *Kernel) widened(c *Invocation) (Run, error) {
@@ -139,7 +168,17 @@ func (k *Kernel) widened(c *Invocation) (Run, error) {
 			return nil
 		}
 		wide := &Tensor{Type: graph.Float32, Shape: t.Shape, Layout: t.Layout}
-		*list = append(*list, conversion{t, wide, inner.Shared(4 * t.Len())})
+		v := conversion{narrow: t, wide: wide, off: inner.Shared(4 * t.Len())}
+		v.part = func(p, _ int) {
+			d, s := data[float32](wide), data[uint16](t)
+			from, to := p*grain, min((p+1)*grain, len(d))
+			if list == &in {
+				simd.Widen(d[from:to], s[from:to], narrowType(t.Type))
+			} else {
+				simd.Round(s[from:to], d[from:to], narrowType(t.Type))
+			}
+		}
+		*list = append(*list, v)
 		return wide
 	}
 	for i, t := range c.In {
@@ -159,9 +198,10 @@ func (k *Kernel) widened(c *Invocation) (Run, error) {
 		c.Way = inner.Way + ", in float32" // no node that is prepared at every step has one
 	}
 	return func(w *work.Pool) error {
-		for _, v := range in {
+		for i := range in {
+			v := &in[i]
 			v.wide.At = w.Shared(v.off)
-			widenAll(w, v.wide, v.narrow)
+			v.run(w)
 		}
 		for _, v := range out {
 			v.wide.At = w.Shared(v.off)
@@ -169,8 +209,8 @@ func (k *Kernel) widened(c *Invocation) (Run, error) {
 		if err := run(w); err != nil {
 			return err
 		}
-		for _, v := range out {
-			roundAll(w, v.narrow, v.wide)
+		for i := range out {
+			out[i].run(w)
 		}
 		return nil
 	}, nil
@@ -180,12 +220,6 @@ func (k *Kernel) widened(c *Invocation) (Run, error) {
 func widenAll(w *work.Pool, wide, narrow *Tensor) {
 	d, s := data[float32](wide), data[uint16](narrow)
 	w.Steps(len(d), func(from, to int) { simd.Widen(d[from:to], s[from:to], narrowType(narrow.Type)) })
-}
-
-// roundAll rounds a float32 tensor to 16 bits.
-func roundAll(w *work.Pool, narrow, wide *Tensor) {
-	d, s := data[uint16](narrow), data[float32](wide)
-	w.Steps(len(d), func(from, to int) { simd.Round(d[from:to], s[from:to], narrowType(narrow.Type)) })
 }
 
 // narrowType returns package simd's name of a 16-bit dtype.

@@ -6,12 +6,13 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // TestNarrowRows: an elementwise kernel that converts 16-bit tensors piece by piece gives
-// the bits of one that converts them whole. Broadcasting and bounds that are not constants
-// are left to the latter.
+// the bits of one that converts them whole. Other broadcasting than of the last axes, and bounds that are
+// not constants, are left to the latter.
 func TestNarrowRows(t *testing.T) {
 	shape := []int{3, 7000} // more than a part, and no multiple of a piece
 	for _, c := range []struct {
@@ -25,6 +26,10 @@ func TestNarrowRows(t *testing.T) {
 		{"Mul", [][]int{shape, shape}, nil, true},
 		{"Div", [][]int{shape, shape}, nil, true},
 		{"Mul", [][]int{shape, {3, 1}}, nil, false},
+		{"Add", [][]int{shape, shape[1:]}, nil, true},
+		{"Sub", [][]int{append([]int{1}, shape[1:]...), shape}, nil, true},
+		{"Div", [][]int{shape, {}}, nil, true},
+		{"Mul", [][]int{{1, 1}, shape}, nil, true},
 		{"Relu", [][]int{shape}, nil, true},
 		{"Sigmoid", [][]int{shape}, nil, true},
 		{"HardSwish", [][]int{shape}, nil, true},
@@ -40,7 +45,7 @@ func TestNarrowRows(t *testing.T) {
 				for j := range wide.Len() {
 					data[float32](wide)[j] = float32((j*7919+i)%2003)/500 - 2
 				}
-				roundAll(work.New(1), x, wide)
+				simd.Round(data[uint16](x), data[float32](wide), narrowType(d))
 				call.In = append(call.In, x)
 			}
 			for _, b := range c.bounds {
