@@ -26,6 +26,7 @@ func widenRows(name, doc string, read func(m Mem)) {
 	ADDQ(Imm(8), x)
 	CMPQ(x, columns)
 	JLT(LabelRef("column"))
+	PREFETCHT0(Mem{Base: src, Index: x, Scale: 2, Disp: 63}) // the row's next numbers
 	ADDQ(srcStep, src)
 	ADDQ(dstStep, dst)
 	DECQ(rows)

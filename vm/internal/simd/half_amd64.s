@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func halvesF16C(dst *float32, src *uint16, rows int, columns int, dstStep int, srcStep int)
-// Requires: AVX, F16C
+// Requires: AVX, F16C, MMX+
 TEXT ·halvesF16C(SB), NOSPLIT|NOFRAME, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
@@ -18,20 +18,21 @@ row:
 	XORQ AX, AX
 
 column:
-	VCVTPH2PS (SI)(AX*2), Y0
-	VMOVUPS   Y0, (DI)(AX*4)
-	ADDQ      $0x08, AX
-	CMPQ      AX, DX
-	JLT       column
-	ADDQ      R9, SI
-	ADDQ      R8, DI
-	DECQ      CX
-	JNZ       row
+	VCVTPH2PS  (SI)(AX*2), Y0
+	VMOVUPS    Y0, (DI)(AX*4)
+	ADDQ       $0x08, AX
+	CMPQ       AX, DX
+	JLT        column
+	PREFETCHT0 63(SI)(AX*2)
+	ADDQ       R9, SI
+	ADDQ       R8, DI
+	DECQ       CX
+	JNZ        row
 	VZEROUPPER
 	RET
 
 // func brainsAVX2(dst *float32, src *uint16, rows int, columns int, dstStep int, srcStep int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·brainsAVX2(SB), NOSPLIT|NOFRAME, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
@@ -44,16 +45,17 @@ row:
 	XORQ AX, AX
 
 column:
-	VPMOVZXWD (SI)(AX*2), Y0
-	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (DI)(AX*4)
-	ADDQ      $0x08, AX
-	CMPQ      AX, DX
-	JLT       column
-	ADDQ      R9, SI
-	ADDQ      R8, DI
-	DECQ      CX
-	JNZ       row
+	VPMOVZXWD  (SI)(AX*2), Y0
+	VPSLLD     $0x10, Y0, Y0
+	VMOVUPS    Y0, (DI)(AX*4)
+	ADDQ       $0x08, AX
+	CMPQ       AX, DX
+	JLT        column
+	PREFETCHT0 63(SI)(AX*2)
+	ADDQ       R9, SI
+	ADDQ       R8, DI
+	DECQ       CX
+	JNZ        row
 	VZEROUPPER
 	RET
 
