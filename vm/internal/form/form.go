@@ -68,6 +68,7 @@ type PackKey struct {
 	At         unsafe.Pointer // of the constant's elements; nil if a node computed them
 	Made       any            // as in Tensor
 	Off        int            // of the first element
+	Alike      uint64         // the element that all equal, and 1<<32; 0: they may differ
 	Type       graph.DType    // of the elements: constants may share bytes of a file
 	Zeros      unsafe.Pointer // of the zero points of a quantized constant
 	ZeroLen    int            // number of zero points, which may share bytes, too

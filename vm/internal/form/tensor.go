@@ -18,6 +18,9 @@ type Tensor struct {
 	Computed bool
 	Layout   Layout // of an image; the operators around the tensor see Shape
 	Made     any    // identifies a constant that a node computed; else nil
+	// Alike is an element that all elements equal, so that weights can be packed without them;
+	// nil: none is known.
+	Alike unsafe.Pointer
 }
 
 // Fixed reports whether nothing but constants goes into the elements: the tensor is one, or

@@ -48,6 +48,7 @@ type Blocks struct {
 	// result without gaps and overlaps: the products of each tap, a flat convolution with
 	// weights of its own, lie so many pixels apart. The bias is added last.
 	Tiles [2]int
+	Alike bool // the weights are packed Alike
 	Stop  Stopper
 
 	flat    bool   // each output reads the pixel at its place: all rows are one
@@ -462,9 +463,8 @@ func (r *blockRun) lines(c *blockClass, d, flags int, to unsafe.Pointer) {
 	}
 	p.tail = 0
 	if tail {
-		deep := r.Channels / BlockLen * BlockLen
 		p.tail = uintptr(r.half)
-		p.tailB = unsafe.Add(p.b, 4*levels[chosen].columns*deep)
+		p.tailB = unsafe.Add(p.b, r.weightsAt(r.Channels/BlockLen*BlockLen))
 	}
 	p.flags, p.count, p.steps = flags, len(steps), unsafe.SliceData(steps)
 	if p.rows = c.row.to - c.row.from; r.flat {
@@ -582,7 +582,7 @@ func (r *blockRun) tile(from unsafe.Pointer, block, first, pixels int) {
 func (r *blockRun) weightsOf(s int) unsafe.Pointer {
 	width, k := levels[chosen].columns, r.Depth()
 	if w, is := r.weights.(*Packed); is && w.Format == Float32 {
-		return unsafe.Add(w.At, 4*width*k*s)
+		return w.strip(width*s, 0, width)
 	}
 	r.weights.Pack(unsafe.Slice((*float32)(r.strip), width*k), width, s*width, 0, k)
 	return r.strip

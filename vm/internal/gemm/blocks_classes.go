@@ -89,8 +89,16 @@ func (b *Blocks) list(c *blockClass, bottom int) {
 			continue
 		}
 		c.steps = append(c.steps, blockStep{
-			block*b.volume() + (kh-c.top)*b.Dilation[0]*b.lineBytes() + kw*b.Dilation[1]*b.pixel(), 4 * levels[chosen].columns * unit * at,
+			block*b.volume() + (kh-c.top)*b.Dilation[0]*b.lineBytes() + kw*b.Dilation[1]*b.pixel(), b.weightsAt(unit * at),
 		})
 	}
 	c.blocks = append(c.blocks, len(c.steps))
+}
+
+// weightsAt is where the weights of a depth lie in a strip, in bytes.
+func (b *Blocks) weightsAt(depth int) int {
+	if b.Alike {
+		return 0
+	}
+	return 4 * levels[chosen].columns * depth
 }

@@ -419,8 +419,8 @@ func (p *Product) left(w *panel, side []float32, height, i, m, k int) {
 		return
 	}
 	if a, ok := p.A.(*Packed); ok && a.Format == Float32 {
-		w.a = unsafe.Add(a.At, 4*(i*a.K+k*height))
-		w.aStrip, w.aRow, w.aDeep = 4*height*a.K, 4, 4*height
+		w.a = a.strip(i, k, height)
+		w.aStrip, w.aRow, w.aDeep = 4*height*a.K, 4, 4*height // Alike has no K
 		return
 	}
 	if a, ok := p.A.(*Dense); ok && a.readable(p.N) {
@@ -457,7 +457,7 @@ func (p *Product) right(w *panel, strip []float32, width, j, k int) {
 		return
 	}
 	if b, ok := p.B.(*Packed); ok && b.Format == Float32 {
-		w.b, w.bDeep = unsafe.Add(b.At, 4*(j*b.K+k*width)), 4*width
+		w.b, w.bDeep = b.strip(j, k, width), 4*width
 		return
 	}
 	// A strip that is used only a few times is not worth packing. It must have all its

@@ -12,6 +12,36 @@ type Packed struct {
 	At     unsafe.Pointer
 	K      int
 	Format Format // strips of 16-bit numbers are widened when they are used
+	// Alike says that all numbers are the same, so one strip of mostDepth numbers serves in the
+	// place of every strip, at every depth.
+	Alike bool
+}
+
+// strip returns the numbers of a strip of float32 from depth k on.
+func (m *Packed) strip(first, k, width int) unsafe.Pointer {
+	if m.Alike {
+		return m.At
+	}
+	return unsafe.Add(m.At, 4*(first*m.K+k*width))
+}
+
+// StripLen is the number of rows of A in a strip, or of columns of B.
+func StripLen(right bool) int {
+	if right {
+		return levels[chosen].columns
+	}
+	return levels[chosen].rows
+}
+
+// AlikeBytes is the size of an operand that is packed Alike.
+func AlikeBytes(right bool) int { return 4 * mostDepth * StripLen(right) }
+
+// PackAlike packs an operand whose numbers are all the given one into AlikeBytes(right) bytes.
+func PackAlike(dst unsafe.Pointer, number float32, right bool) {
+	to := unsafe.Slice((*float32)(dst), mostDepth*StripLen(right))
+	for i := range to {
+		to[i] = number
+	}
 }
 
 // PackedABytes is the size of a packed A of m rows and k columns.
@@ -69,7 +99,7 @@ func PackNarrow(dst unsafe.Pointer, from *Dense, m, k int, right bool, run Packi
 			d += count
 		}
 	})
-	return Packed{dst, k, from.Format}
+	return Packed{At: dst, K: k, Format: from.Format}
 }
 
 // Pack copies a strip.
@@ -78,5 +108,5 @@ func (m *Packed) Pack(dst []float32, width, first, k, n int) {
 		simd.Widen(dst, unsafe.Slice((*uint16)(unsafe.Add(m.At, 2*(first*m.K+k*width))), width*n), m.Format.narrow())
 		return
 	}
-	copy(dst, unsafe.Slice(float(m.At, 4*(first*m.K+k*width)), width*n))
+	copy(dst, unsafe.Slice((*float32)(m.strip(first, k, width)), width*n))
 }

@@ -74,7 +74,7 @@ func convolvesBlocks(c *Invocation) BlockForm {
 		both := canHoldHalves(c.In[0]) && canHoldHalves(out) && canBlocksDepthwise(c)
 		return BlockForm{In: both, Out: both, Alike: both}
 	}
-	if singleChannels(weight, group) || c.In[0].Rank() != 4 || !weight.Const || weight.Len() == 0 {
+	if singleChannels(weight, group) || c.In[0].Rank() != 4 || !weight.Const && weight.Alike == nil || weight.Len() == 0 {
 		return BlockForm{}
 	}
 	v, err := form.NewWindow(&c.Call, weight.Shape[2:], c.In[0].Shape[2:], out.Shape[2:])
@@ -211,7 +211,6 @@ func (c *Invocation) runBlocks(b *gemm.Blocks, columns []blockColumns) (Run, err
 	if err := c.Runtime.Heap(int64(b.PlanBytes())); err != nil {
 		return nil, err
 	}
-	b.Plan()
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	packed := true
 	for i := range columns {
@@ -220,7 +219,9 @@ func (c *Invocation) runBlocks(b *gemm.Blocks, columns []blockColumns) (Run, err
 	}
 	if packed {
 		c.Packed = append(c.Packed, weight)
+		b.Alike = columns[0].packed.Alike
 	}
+	b.Plan()
 	each, wide := c.Each(b.ScratchBytes(packed)), 0
 	if b.Bias && isHalf(x) {
 		wide = c.Shared(4 * c.In[2].Len())

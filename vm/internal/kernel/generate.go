@@ -9,7 +9,7 @@ import (
 // generators lists the operators that make a tensor from attributes, lengths or the
 // shape of another tensor.
 var generators = family{"", []Kernel{
-	{Name: "ConstantOfShape", Make: makeConstantOfShape, Half: true},
+	{Name: "ConstantOfShape", Make: makeConstantOfShape, Half: true, Alike: true},
 	{Name: "Shape", Make: makeShape, Half: true},
 	{Name: "Size", Make: makeSize, Half: true},
 	{Name: "Range", Make: makeRange},

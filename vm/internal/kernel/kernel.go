@@ -41,6 +41,8 @@ type Kernel struct {
 	// Moves is set if the kernel only moves elements by their addresses, whatever they are;
 	// elements that share a byte then get one each for it.
 	Moves bool
+	// Alike is set if all elements of the output are FillElement.
+	Alike bool
 	// Fuses is set if the kernel can apply the activation that follows
 	// (Invocation.Then).
 	Fuses bool

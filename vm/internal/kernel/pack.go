@@ -1,8 +1,10 @@
 package kernel
 
 import (
+	"math"
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 )
@@ -27,6 +29,9 @@ func (c *Invocation) packWeights(to *gemm.Packed, from *gemm.Dense, t *Tensor, o
 
 // packAs is pack into strips of the given format: float32, or that of the numbers.
 func (c *Invocation) packAs(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, depth int, right bool, format gemm.Format) bool {
+	if t.Alike != nil && depth > 0 && format == gemm.Float32 && t.Type == graph.Float32 {
+		return c.packAlike(to, t, right)
+	}
 	if !t.Const || depth == 0 {
 		return false
 	}
@@ -53,5 +58,15 @@ func (c *Invocation) packAs(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, d
 		c.Poll() // a stop discards the half-packed operand
 	})
 	*to = gemm.Packed{At: at, K: depth, Format: format}
+	return ok
+}
+
+// packAlike is pack for a tensor whose elements are all alike: one short strip serves in the
+// place of every strip, and stays in the first-level cache.
+func (c *Invocation) packAlike(to *gemm.Packed, t *Tensor, right bool) bool {
+	number := *(*float32)(t.Alike)
+	key := form.PackKey{Alike: 1<<32 | uint64(math.Float32bits(number)), Type: t.Type, Right: right}
+	at, ok := c.Runtime.Pack(key, gemm.AlikeBytes(right), func(dst unsafe.Pointer) { gemm.PackAlike(dst, number, right) })
+	*to = gemm.Packed{At: at, Alike: true}
 	return ok
 }

@@ -136,6 +136,7 @@ func (st *Step) forQuantized(serves []bool) bool {
 // releasePacked frees the computed constants that every reader has packed. The
 // frame's steps must still be in the order of its nodes.
 func (l *lowering) releasePacked() error {
+	l.leaveOutAlike()
 	for _, st := range l.f.computed {
 		out := st.Out[0]
 		if l.s.Constants.Give(l.origin(st), int64(out.Bytes()), st.packedByAll()) {
