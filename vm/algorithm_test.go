@@ -77,7 +77,7 @@ node "c" (Conv): covers c s sr; reads br in NCHW16c, c.w, c.b, ar in NCHW16c; wr
 `},
 		{"bytes", pixelNet(t), `
 node "e" (Conv): covers e e.w e.b; reads d.r in NHWC; writes e in NHWC as bytes; NHWC implicit GEMM 1x1, bytes, bias, from bytes to bytes
-node "e.q" (QuantizeLinear): reads e in NHWC as bytes, e.scale, e.zero; writes e.q in NHWC; NHWC
+node "e.q" (QuantizeLinear): covers e.q; reads e in NHWC as bytes; writes e.q in NHWC; NHWC
 node "e.r" (DequantizeLinear): in the task of node "s.q" (QuantizeLinear)
 node "s" (Sub): in the task of node "s.q" (QuantizeLinear)
 node "s.q" (QuantizeLinear): covers e.r s s.q; reads e.q in NHWC, e.scale, e.zero, d.r in NHWC, s.scale, s.zero; writes s.q in NHWC; 3 nodes at once: DequantizeLinear, Sub, QuantizeLinear
