@@ -19,11 +19,14 @@ import (
 
 // A graph is planned more than once if it has at most lesserNodes nodes, for at most lesserPoints
 // points, and if slices were looked for in graphs of at most lesserOrdering nodes together: beyond, it
-// may take seconds each time.
+// may take seconds each time. For one length, without slices and pools, so is a graph of at most lesserMost
+// nodes whose first search for less memory took at most lesserWork.
 const (
 	lesserNodes    = 200
 	lesserPoints   = 16
 	lesserOrdering = 500
+	lesserMost     = 2000
+	lesserWork     = 20_000_000
 )
 
 // inferred is what decides whether a graph is planned more than once.
@@ -46,7 +49,7 @@ func inferredOf(g *graph.Graph) inferred {
 // plans that the clock decides on.
 func (o *Options) lesser(x inferred) []Options {
 	asks := o.Limit != nil || o.ExtraPercent > 0 || len(o.Pools) > 0
-	if !asks || x.nodes > lesserNodes || o.Runtime != "" || o.Solver != nil || o.TimeLimit > 0 || o.Passes != nil {
+	if !asks || x.nodes > o.mostNodes() || o.Runtime != "" || o.Solver != nil || o.TimeLimit > 0 || o.Passes != nil {
 		return nil
 	}
 	if whole := *o; o.Slices != SlicesOff && !o.NoRecompute {
@@ -54,6 +57,19 @@ func (o *Options) lesser(x inferred) []Options {
 		return slices.Concat([]Options{whole}, whole.fewer(x), o.fewer(x))
 	}
 	return o.fewer(x)
+}
+
+// mostNodes is the largest number of nodes of a graph that is planned more than once.
+func (o *Options) mostNodes() int {
+	if o.Slices != SlicesOff || len(o.Pools) > 0 || len(o.Ranges) > 0 {
+		return lesserNodes
+	}
+	return lesserMost
+}
+
+// quick reports whether the first plan took so little work that there may be others.
+func (a *attempt) quick() bool {
+	return a.inferred.nodes <= lesserNodes || a.err == nil && a.less.kept != nil && a.less.kept.Work() <= lesserWork
 }
 
 // fewer lists those that slice as the options do.
@@ -90,14 +106,14 @@ type attempt struct {
 // runBest runs the passes of the options and, on copies of a small model, those of options with
 // fewer permissions. It returns the State with the best plan, whose model is the given one.
 func (s *State) runBest(ctx context.Context, times map[string]time.Duration) (*State, error) {
-	if len(s.given.Graph.Nodes) > lesserNodes || s.now.Ranged != nil && s.now.Ranged.Box.Points > lesserPoints || len(s.asked.lesser(inferred{views: true, inplace: true})) == 0 {
+	if len(s.given.Graph.Nodes) > s.asked.mostNodes() || s.now.Ranged != nil && s.now.Ranged.Box.Points > lesserPoints || len(s.asked.lesser(inferred{views: true, inplace: true})) == 0 {
 		return s, s.runAll(ctx, times)
 	}
 	from := copyOf(s.given)
 	first := attempt{s, s.runAll(ctx, times)}
 	best := first
 	for _, opt := range s.asked.lesser(s.inferred) {
-		if ctx.Err() != nil || !best.mayImprove() || opt.Slices != SlicesOff && s.how.Log.Sliced > lesserOrdering {
+		if ctx.Err() != nil || !first.quick() || !best.mayImprove() || opt.Slices != SlicesOff && s.how.Log.Sliced > lesserOrdering {
 			break
 		}
 		if opt.Limit != nil && opt.Limit.Percent > 0 { // of another peak than theirs

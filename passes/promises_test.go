@@ -310,7 +310,7 @@ var special = []struct {
 	{"recorded scratch", false, func(t testing.TB) ([]byte, passes.Options) {
 		b := smallImages(t)
 		m := parsed(t, b)
-		w := &plan.Recording{Device: "a GPU", Source: plan.SourceOf(m)}
+		w := &plan.Recording{Device: "a GPU", OfAnyModel: true}
 		for i, n := range m.Graph.Nodes {
 			if n.Op == "Conv" {
 				w.Nodes = append(w.Nodes, plan.NodeScratch{Node: n.Name, Output: n.Name, Bytes: 512 * int64(1+i%5)})
@@ -403,10 +403,10 @@ func TestMorePermissionsAreNoWorse(t *testing.T) {
 	// These remain. With a larger pool, other moves are tried, and the order with the smallest peak may
 	// move more. With more effort, no limit is planned by itself ([budget.Options]), so that a larger
 	// one never costs more.
-	seeds, known := []uint64{0, 3, 5, 9, 11, 15, 24, 142, 202}, map[string]int{"a larger pool": 2}
+	seeds, known := []uint64{0, 2, 5, 9, 11, 12, 15, 24, 142, 202}, map[string]int{"a larger pool": 2}
 	if sweep.On() {
-		seeds = append(seeds, 13, 14, 152, 283, 442, 728, 937)
-		known = map[string]int{"a larger pool": 2, "more effort": 2, "any order": 1}
+		seeds = append(seeds, 3, 13, 14, 152, 283, 442, 728, 937)
+		known = map[string]int{"a larger pool": 5, "more effort": 4}
 	}
 	for _, seed := range seeds {
 		c.slices = seed%8 == 5

@@ -192,6 +192,10 @@ func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
 	return plans
 }
 
+// Work is that of all plans so far, in units of one position of a sweep over an order. It does not
+// depend on the machine.
+func (s *Solver) Work() int64 { return s.spent }
+
 // Bound returns a lower bound, in per cent of a step without repeated runs, on the extra
 // time of every plan within a limit, in any order, and, if the limit is proven to be
 // impossible, why; nil if it is not. It does only the part of the work of [Solver.Frontier] that proves bounds.

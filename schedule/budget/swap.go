@@ -81,6 +81,7 @@ type Swapper struct {
 	swapOnly      []swapProblem  // plans without recomputation, for the limits of the grid
 	combined      []combined     // once asked for: without swaps, then with several sets of swaps
 	filled        bool           // swapOnly is complete
+	spent         int64          // the work of all plans without recomputation so far
 }
 
 // NewSwapper checks the options, the problem and the orders to plan from; see [New].
@@ -128,6 +129,7 @@ func (s *Swapper) Frontier(ctx context.Context, limits []int64) []*SwapPlan {
 	if below && extra && !s.opt.NoRecompute {
 		s.addRecompute(ctx, limits, found)
 	}
+	s.spent += work.done
 	for i := range found {
 		found[i].Ended = work.cause()
 		if found[i].Ended == nil && ctx != nil && ctx.Err() != nil {
@@ -135,6 +137,15 @@ func (s *Swapper) Frontier(ctx context.Context, limits []int64) []*SwapPlan {
 		}
 	}
 	return found
+}
+
+// Work is that of all plans so far, as that of a [Solver].
+func (s *Swapper) Work() int64 {
+	work := s.spent
+	for i := range s.combined {
+		work += s.combined[i].solver.Work()
+	}
+	return work
 }
 
 // planSwapOnly fills swapOnly.

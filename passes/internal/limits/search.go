@@ -117,6 +117,17 @@ func (b *Search) obstacle(ctx context.Context, limit int64) (o *budget.Obstacle)
 	return o
 }
 
+// Work is that of the search so far, in units of package budget.
+func (b *Search) Work() int64 {
+	switch {
+	case b.solver != nil:
+		return b.solver.Work()
+	case b.swapper != nil:
+		return b.swapper.Work()
+	}
+	return 0
+}
+
 // distinct removes duplicates from a list of orders.
 func distinct(orders [][]int32) (list [][]int32) {
 	for _, order := range orders {

@@ -29,7 +29,8 @@ type Plan struct {
 // Traffic is that of all pools but the first, in bytes.
 func (p *Plan) Traffic() int64 { return p.Main.Tiered().SlowTrafficBytes }
 
-// mostNodes is the largest number of nodes of a graph for which copies are chosen more than once.
+// mostNodes is the largest number of nodes of a graph for which copies are chosen more than once, and
+// of one that is also planned in program order.
 const mostNodes = 200
 
 // divided divides the buffers of a main graph, which is in its order, among the pools, and copies
