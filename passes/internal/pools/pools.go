@@ -43,7 +43,7 @@ func divided(ctx context.Context, t *planner.Trial, x planner.Search, may May) (
 	if err != nil || !may.Move || len(r.G.Nodes) > mostNodes {
 		return best, err
 	}
-	for _, room := range rooms(r.Pools[0].Capacity, r.Align, min(mostRooms, mostRooms*roomyNodes/len(r.G.Nodes))) {
+	for _, room := range rooms(r.Pools[0].Capacity, r.Align, min(mostRooms, mostRooms*roomyNodes/max(1, len(r.G.Nodes)))) {
 		if best.Traffic() == 0 || x.TimeIsUp() {
 			break
 		}
