@@ -73,7 +73,7 @@ test: ## run the tests; ends with a list of skipped tests and the reasons
 SWEEPS := ^Test(AgainstTheOptimum|AliasesOfRandomModels|FoldedProductsBesideSlices|FoldedZoo|Frontier|BatchIsKilled|Core|SecondOpinion|CompactSlices|CompactTraining|SlicedTraining|SlicedTrainingWithRecomputation|DeviceTraining|DevicePlans|DeviceNodeTests|BuiltInsStayOnDevice|GuardedLightNetworks|Tampered|SlicedNetworks|SlicesMutated|Pools|Limit|PlansAreAccepted|SlicesAndRecomputation|BoundsOfSlicesByBruteForce|LargeNetworksAreProven|MoreEffortIsNeverWorse|MorePermissionsAreNoWorse|PairsAreNeverWorse|Installed|StaticCommand|RuntimeInstalled|BoundsOfAttentionInPieces|OnFake|AgainstReference|ConvolutionsByLibrary|Mutants|RandomGradients|RandomCorners|Trials|PairsOfOptions)$$
 
 # As in make test, those that take longest begin first.
-SWEEP_PACKAGES := ./passes ./plan/verify ./internal/trial ./vm ./vm/internal/gpu ./internal/wheels ./ort ./vm/internal/exec ./schedule ./bench/gpu ./cmd/onnxmem ./schedule/budget ./autodiff
+SWEEP_PACKAGES := ./passes ./passes/internal/limits ./plan/verify ./internal/trial ./vm ./vm/internal/gpu ./internal/wheels ./ort ./vm/internal/exec ./schedule ./bench/gpu ./cmd/onnxmem ./schedule/budget ./autodiff
 
 # Those of which make sweeps does all that make test does. The other two plan other networks,
 # or with another effort.

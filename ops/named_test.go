@@ -90,7 +90,7 @@ var named = map[string]comparisons{
 	"vm/internal/lower/bodies.go":  {4, ofBody},
 	"vm/internal/exec/handover.go": {1, ofBody},
 
-	"vm/internal/lower/nhwc.go": {2, ofLayout},
+	"vm/internal/lower/nhwc.go": {1, ofLayout},
 	"vm/internal/lower/nchw.go": {1, ofLayout},
 }
 

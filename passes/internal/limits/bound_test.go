@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
-	sweeps "github.com/onnxmem/onnxmem/internal/sweep"
+	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/passes/internal/costs"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
@@ -36,7 +36,7 @@ func TestBoundsOfSlicesByBruteForce(t *testing.T) {
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			seeds, all := uint64(6), &boundCheck{sums: kind.sums, nodes: 20, every: 3, pairs: 2, some: 2}
-			if sweeps.On() {
+			if sweep.On() {
 				seeds, all = 16, &boundCheck{sums: kind.sums, nodes: 26, every: 1, pairs: 8, some: 3}
 			}
 			for seed := range seeds {
@@ -58,7 +58,7 @@ func TestBoundsOfSlicesByBruteForce(t *testing.T) {
 // many nodes, Exp among them, that no regions inside of them are tried.
 func TestBoundsOfAttentionInPieces(t *testing.T) {
 	seeds, all := uint64(3), &boundCheck{sums: true, nodes: 50, every: 1, only: "Exp"}
-	if sweeps.On() {
+	if sweep.On() {
 		seeds = 12
 	}
 	for seed := range seeds {

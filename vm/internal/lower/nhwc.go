@@ -48,7 +48,7 @@ func (l *lowering) holdNHWC() error {
 // write images in NHWC.
 func (st *Step) convolvesNHWC() bool {
 	call := st.quantizedCall()
-	return call != nil && call.Node.Op == "QLinearConv" && call.Int("channels_last", 0) == 0 && kernel.ConvolvesPixels(call)
+	return call != nil && call.Int("channels_last", 0) == 0 && kernel.ConvolvesPixels(call)
 }
 
 // nhwcEnds lists the images that a step reads or makes in NHWC or NCHW, each for itself.
