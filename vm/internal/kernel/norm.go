@@ -266,50 +266,6 @@ func put(t *Tensor, i int, v float64) {
 	data[float32](t)[i] = float32(v)
 }
 
-// lrn divides each element by a power of the sum of squares over neighbouring channels.
-func lrn[T floating](c *Invocation) (Run, error) {
-	x, out := c.In[0], c.Out[0]
-	size := c.Int("size", 1)
-	alpha, beta, bias := float64(c.Float("alpha", 1e-4)), float64(c.Float("beta", 0.75)), float64(c.Float("bias", 1))
-	channels, n := x.Shape[1], count(x.Shape[2:])
-	part := func(p, _ int) {
-		image, ch := p/channels, p%channels
-		from, to := max(0, ch-(size-1)/2), min(channels, ch+size/2+1)
-		s := data[T](x)[image*channels*n : (image+1)*channels*n]
-		d := span[T](element[T](out, p*n), n)
-		m := c.Meter()
-		var sums [256]float64 // these stay in the fastest cache
-		for first := 0; first < n; first += len(sums) {
-			block := sums[:min(len(sums), n-first)]
-			clear(block)
-			for k := from; k < to; k++ {
-				m.Add(len(block))
-				for i, v := range s[k*n+first:][:len(block)] {
-					block[i] += float64(v) * float64(v)
-				}
-			}
-			m.Add(len(block))
-			row := s[ch*n+first:][:len(block)]
-			for i, sum := range block {
-				base := bias + alpha/float64(size)*sum
-				var power float64
-				switch {
-				case beta == 0.75 && base >= 0:
-					root := math.Sqrt(base)
-					power = root * math.Sqrt(root)
-				default:
-					power = math.Pow(base, beta)
-				}
-				d[first+i] = T(float64(row[i]) / power)
-			}
-		}
-	}
-	return func(w *work.Pool) error {
-		w.For(x.Shape[0]*channels, part)
-		return nil
-	}, nil
-}
-
 // rmsNorm is layer normalization without subtracting the mean.
 func rmsNorm[T floating](c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
