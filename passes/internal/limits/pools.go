@@ -114,14 +114,7 @@ func (w *weigher) movesLess(ctx context.Context, m *slicedModel) (bool, error) {
 		how := *w.s.search()
 		how.Fixed = b.fixed
 		p, err := pools.Best(ctx, &b.Trial, how, w.s.Permits.Pools)
-		var full *planner.FullError
-		switch {
-		case errors.As(err, &full):
-			return math.MaxInt64, nil
-		case err != nil:
-			return 0, err
-		}
-		return p.Traffic(), nil
+		return ifItFits(err, func() int64 { return p.Traffic() })
 	}
 	whole, err := traffic(w.plain)
 	if err != nil {
@@ -200,6 +193,12 @@ func (x *slicer) applyInPools(ctx context.Context, choices []*slicing.Choice) (*
 // the largest number if it does not fit.
 func slowTraffic(ctx context.Context, r *planner.Region, x *planner.Search) (int64, error) {
 	_, err := r.DividePools(ctx, x)
+	return ifItFits(err, func() int64 { return r.Tiered().SlowTrafficBytes })
+}
+
+// ifItFits returns the slow traffic of a plan for pools, given the error of its making; the
+// largest number if the buffers do not fit.
+func ifItFits(err error, traffic func() int64) (int64, error) {
 	var full *planner.FullError
 	switch {
 	case errors.As(err, &full):
@@ -207,7 +206,7 @@ func slowTraffic(ctx context.Context, r *planner.Region, x *planner.Search) (int
 	case err != nil:
 		return 0, err
 	}
-	return r.Tiered().SlowTrafficBytes, nil
+	return traffic(), nil
 }
 
 // allTraffic returns what nodes read and write in all pools, in bytes.

@@ -30,8 +30,7 @@ func (st *Step) forProducts() bool {
 	g := st.Frame.Graph
 	out := g.Tensors[st.Node().Outputs[0]]
 	for _, r := range out.Readers {
-		n := g.Nodes[r]
-		if k := kernel.Lookup(n.Domain, n.Op); n.Semantics.Call != nil || k == nil || !k.Fuses {
+		if !isProduct(g.Nodes[r]) {
 			return false
 		}
 	}

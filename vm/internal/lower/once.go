@@ -27,11 +27,14 @@ func (st *Step) onlyPacked(given graph.TensorID) bool {
 	}
 	out := g.Tensors[n.Outputs[0]]
 	return !out.Output && len(out.Readers) > 0 && !slices.ContainsFunc(out.Readers, func(r graph.NodeID) bool {
-		n := g.Nodes[r]
-		k := kernel.Lookup(n.Domain, n.Op)
-		product := n.Semantics.Call == nil && k != nil && k.Fuses
-		return !product && !st.Frame.Steps[r].onlyPacked(st.Node().Outputs[0])
+		return !isProduct(g.Nodes[r]) && !st.Frame.Steps[r].onlyPacked(st.Node().Outputs[0])
 	})
+}
+
+// isProduct reports whether a node computes a product, which packs its weights.
+func isProduct(n *graph.Node) bool {
+	k := kernel.Lookup(n.Domain, n.Op)
+	return n.Semantics.Call == nil && k != nil && k.Fuses
 }
 
 // foldWeights computes the constants that only products read.
