@@ -28,6 +28,7 @@ var files = []struct {
 			panel(s)
 		}
 	}},
+	{"gemm", "maker", maker},
 	{"gemm", "blocks", func() {
 		blocks(avx2, false)
 		blocks(avx512, false)

@@ -30,6 +30,8 @@ const (
 	offLow      = 128
 	offHigh     = 132
 	offZero     = 136
+	offNext     = 144
+	offPasses   = 152
 	offScales   = 4 * 240 // bytes from a row's bias to its scale: gemm.tileRows
 	flagAlpha   = 1 << 0
 	flagBeta    = 1 << 1
@@ -51,6 +53,7 @@ type set struct {
 	dots    bool // does so with one instruction
 	quads   bool // multiplies quads of bytes, unsigned ones of B with signed ones of A
 	columns []columns
+	ahead   bool // a strip of all rows can prefetch the next strip of B: see panel.next
 }
 
 // columns is a loop body for at least a number of columns of C.
@@ -68,8 +71,9 @@ var (
 		false, false, false, false,
 		// A masked store takes a dozen cycles on some machines.
 		[]columns{{"full", 16, 2, false}, {"wide", 9, 2, true}, {"narrow", 1, 1, true}},
+		false,
 	}
-	avx2Pairs = set{avx2.name, avx2.rows, avx2.lanes, avx2.vectors, false, true, false, false, avx2.columns}
+	avx2Pairs = set{avx2.name, avx2.rows, avx2.lanes, avx2.vectors, false, true, false, false, avx2.columns, false}
 	avx512    = set{
 		"AVX512", 12, 16,
 		[]VecPhysical{
@@ -78,10 +82,11 @@ var (
 		},
 		true, false, false, false,
 		[]columns{{"wide", 17, 2, true}, {"narrow", 1, 1, true}},
+		true,
 	}
 	// Strips of 16 pairs are one vector, so the layout is the same as AVX2's.
-	vnniPairs = set{"VNNI", avx512.rows, avx512.lanes, avx512.vectors, true, true, true, false, []columns{{"strip", 1, 1, true}}}
-	vnniQuads = set{vnniPairs.name, vnniPairs.rows, vnniPairs.lanes, vnniPairs.vectors, true, false, false, true, vnniPairs.columns}
+	vnniPairs = set{"VNNI", avx512.rows, avx512.lanes, avx512.vectors, true, true, true, false, []columns{{"strip", 1, 1, true}}, false}
+	vnniQuads = set{vnniPairs.name, vnniPairs.rows, vnniPairs.lanes, vnniPairs.vectors, true, false, false, true, vnniPairs.columns, false}
 )
 
 // The registers. A strip of A is read through up to three pointers, four rows
@@ -213,8 +218,8 @@ func (s set) body(label string, r, vectors int, masked bool) {
 		s.zero(s.vectors[i])
 	}
 
-	term := func() {
-		if s.opmask { // weights are often in no cache that is near
+	term := func(near bool) {
+		if s.opmask && near { // weights are often in no cache that is near
 			PREFETCHT0(Mem{Base: pointers[0], Disp: 1024})
 			for v := range vectors {
 				PREFETCHT0(Mem{Base: b, Disp: 2048 + v*size})
@@ -262,26 +267,71 @@ func (s set) body(label string, r, vectors int, masked bool) {
 	}
 	// Two terms at a time where most of the work is: the bodies for the last rows stay short.
 	if r == s.rows {
+		if s.ahead && vectors == 2 {
+			s.termsAhead(label, func() { term(false) })
+		}
 		SUBQ(Imm(2), count)
 		JLT(LabelRef(label + "odd"))
 		Label(label + "loop")
-		term()
-		term()
+		term(true)
+		term(true)
 		SUBQ(Imm(2), count)
 		JGE(LabelRef(label + "loop"))
 		Label(label + "odd")
 		ADDQ(Imm(2), count)
 		JZ(LabelRef(label + "store"))
-		term()
+		term(true)
 	} else {
 		TESTQ(count, count)
 		JZ(LabelRef(label + "store"))
 		Label(label + "loop")
-		term()
+		term(true)
 		DECQ(count)
 		JNZ(LabelRef(label + "loop"))
 	}
 	Label(label + "store")
+}
+
+// termsAhead adds up the terms, four at a time, if the panel names the next strip of B, and prefetches
+// two lines of it for each four depths, which is a quarter of it. That takes less than what the
+// other loop prefetches, and the next strip comes from memory while this one is multiplied.
+func (s set) termsAhead(label string, term func()) {
+	const depths, lines = 4, 2
+	next := args // restored in the end
+	CMPQ(Mem{Base: args, Disp: offNext}, Imm(0))
+	JEQ(LabelRef(label + "near"))
+	DECQ(Mem{Base: args, Disp: offPasses})
+	JGE(LabelRef(label + "more"))
+	MOVQ(b, next) // what is in the cache
+	JMP(LabelRef(label + "begin"))
+	Label(label + "more")
+	load(offNext, next)
+	Label(label + "begin")
+	SUBQ(Imm(depths), count)
+	JLT(LabelRef(label + "few"))
+	Label(label + "ahead")
+	for i := range depths {
+		if i < lines {
+			PREFETCHT1(Mem{Base: next, Disp: 64 * i})
+		}
+		term()
+	}
+	ADDQ(I32(64*lines), next)
+	SUBQ(Imm(depths), count)
+	JGE(LabelRef(label + "ahead"))
+	Label(label + "few")
+	ADDQ(Imm(depths), count)
+	JZ(LabelRef(label + "restore"))
+	Label(label + "last")
+	term()
+	DECQ(count)
+	JNZ(LabelRef(label + "last"))
+	Label(label + "restore")
+	Load(Param("p"), RAX)
+	MOVQ(next, Mem{Base: RAX, Disp: offNext})
+	MOVQ(RAX, args)
+	JMP(LabelRef(label + "store"))
+	Label(label + "near")
 }
 
 // store applies the epilogue to the sums of r rows and writes them to C.

@@ -301,6 +301,7 @@ func (p *Product) strips(i0, j0, m, n int, c unsafe.Pointer, stride int, bias un
 	kernel := chosen
 	height, width := levels[kernel].rows, levels[kernel].columns
 	w := panel{rows: m, cRow: 4 * stride, alpha: p.Alpha, low: p.Low, high: p.High}
+	ahead := prefetchesNext && kernel == avx512 && m >= leastAhead && p.readsB()
 	columns := n // at all depths, before the next ones
 	if p.streams(m) {
 		columns = width
@@ -321,6 +322,9 @@ func (p *Product) strips(i0, j0, m, n int, c unsafe.Pointer, stride int, bias un
 					continue
 				}
 				p.right(&w, strip, width, j, k)
+				if ahead {
+					w.next, w.passes = p.following(&w, first, last, j, k, width)
+				}
 				from = from / (width / 2) * (width / 2) // a whole vector
 				w.b = unsafe.Add(w.b, 4*from)
 				w.columns = to - from
@@ -338,6 +342,25 @@ func (p *Product) strips(i0, j0, m, n int, c unsafe.Pointer, stride int, bias un
 		}
 	}
 }
+
+// following returns where the strip of B lies that is multiplied after the one at column j and depth
+// k, of columns [first, last), and what it takes to prefetch it. After the last one that is the first
+// strip of the next columns, which are those of the next tile if no rows are left.
+func (p *Product) following(w *panel, first, last, j, k, width int) (next uintptr, passes int) {
+	b := p.B.(*Packed)
+	switch {
+	case j+width < last:
+		return uintptr(b.strip(j+width, k, width)), nextPasses
+	case k+w.depth < p.K:
+		return uintptr(b.strip(first, k+w.depth, width)), nextPasses
+	case last < p.N:
+		return uintptr(b.strip(last, 0, width)), nextPasses
+	}
+	return uintptr(w.b), 0
+}
+
+// leastAhead is how many rows it takes to prefetch most of a strip of B.
+const leastAhead = 36
 
 // streams reports whether a block is to be computed strip by strip of B, over all depths,
 // and not one block of depths after the other. So few rows leave the multipliers waiting for

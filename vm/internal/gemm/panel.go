@@ -26,7 +26,12 @@ type panel struct {
 	low     float32
 	high    float32
 	zero    int32
+	next    uintptr // AVX-512: where the next strip of B lies, or 0; it is prefetched
+	passes  int     // how many strips of A prefetch a part of it, nextPasses in all
 }
+
+// nextPasses is how many strips of A it takes to prefetch a strip of B.
+const nextPasses = 4
 
 // The steps of the epilogue for a sum of products s, in this order.
 const (

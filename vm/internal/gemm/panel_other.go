@@ -5,3 +5,5 @@ package gemm
 func best() level { return plain }
 
 func (p *panel) run(level) { panelPlain(p) }
+
+const prefetchesNext = false
