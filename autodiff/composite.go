@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // composites finds groups of nodes that spell out one operator, such as Mul(x,
@@ -14,41 +15,19 @@ import (
 // one operator recomputes what it needs from the group's input. A group whose
 // inner tensors are read elsewhere stays as it is.
 func (e *emitter) composites(nodes []*graph.Node) []*graph.Node {
-	m := &matcher{emitter: e, maker: map[ID]*graph.Node{}, readers: map[ID][]*graph.Node{}}
-	for _, n := range nodes {
-		for _, t := range n.Outputs {
-			if t != graph.None {
-				m.maker[t] = n
-			}
-		}
-		n.Reads(func(t ID) { m.readers[t] = append(m.readers[t], n) })
-	}
-	for _, t := range e.g.Outputs {
-		m.readers[t] = append(m.readers[t], nil) // read outside
-	}
 	e.stands = map[*graph.Node]*graph.Node{}
 	replaced := map[*graph.Node]*graph.Node{} // keyed by the last node of a group: the node that replaces the group
 	gone := map[*graph.Node]bool{}
-	for _, n := range nodes {
-		if n.Domain != "" {
-			continue
+	for _, g := range e.spellings(nodes, patterns) {
+		for _, k := range g.inner {
+			gone[k] = true
 		}
-		for _, find := range patterns {
-			g, ok := find(m, n)
-			if !ok || slices.ContainsFunc(g.inner, func(k *graph.Node) bool { return gone[k] || !m.private(k, g.inner, g.last) }) {
-				continue
-			}
-			for _, k := range g.inner {
-				gone[k] = true
-			}
-			gone[g.last] = true
-			stands := &graph.Node{
-				Name: g.last.Name, Domain: g.domain, Op: g.op, Attrs: append(g.attrs.list(), g.more...),
-				Inputs: append([]ID{g.x}, g.rest...), Outputs: append(slices.Clone(g.last.Outputs), g.besides...),
-			}
-			replaced[g.last], e.stands[stands] = stands, g.last
-			break
+		gone[g.last] = true
+		stands := &graph.Node{
+			Name: g.last.Name, Domain: g.domain, Op: g.op, Attrs: append(g.attrs.list(), g.more...),
+			Inputs: append([]ID{g.x}, g.rest...), Outputs: append(slices.Clone(g.last.Outputs), g.besides...),
 		}
+		replaced[g.last], e.stands[stands] = stands, g.last
 	}
 	if len(replaced) == 0 {
 		return nodes
@@ -65,6 +44,60 @@ func (e *emitter) composites(nodes []*graph.Node) []*graph.Node {
 	return out
 }
 
+// spellings finds groups among some nodes.
+func (e *emitter) spellings(nodes []*graph.Node, patterns []pattern) (list []group) {
+	m := &matcher{emitter: e, maker: map[ID]*graph.Node{}, readers: map[ID][]*graph.Node{}}
+	for _, n := range nodes {
+		for _, t := range n.Outputs {
+			if t != graph.None {
+				m.maker[t] = n
+			}
+		}
+		n.Reads(func(t ID) { m.readers[t] = append(m.readers[t], n) })
+	}
+	for _, t := range e.g.Outputs {
+		m.readers[t] = append(m.readers[t], nil) // read outside
+	}
+	gone := map[*graph.Node]bool{}
+	for _, n := range nodes {
+		if n.Domain != "" {
+			continue
+		}
+		for _, find := range patterns {
+			g, ok := find(m, n)
+			if !ok || slices.ContainsFunc(g.inner, func(k *graph.Node) bool { return gone[k] || !m.private(k, g.inner, g.last) }) {
+				continue
+			}
+			for _, k := range g.inner {
+				gone[k] = true
+			}
+			gone[g.last] = true
+			list = append(list, g)
+			break
+		}
+	}
+	return list
+}
+
+// Group is a set of nodes that spell out one operator of tensor X, which no other node reads
+// in between.
+type Group struct {
+	Domain, Op string
+	X          graph.TensorID
+	Nodes      []*graph.Node // the last one makes the result
+}
+
+// Groups finds the groups among the nodes of a graph, which are in topological order: those
+// that are differentiated as one operator, and layer normalizations. The graph has its types,
+// and values are the folded elements of its tensors.
+func Groups(g *graph.Graph, opsets []graph.Opset, values []*ops.Value, nodes []*graph.Node) (list []Group) {
+	e := newEmitter(g, opsets, values)
+	for _, found := range e.spellings(nodes, append(slices.Clone(patterns), layerNormGroup)) {
+		list = append(list, Group{found.domain, found.op, found.x, append(slices.Clone(found.inner), found.last)})
+	}
+	return list
+}
+
 // group is a set of nodes that spell out one operator of x.
 type group struct {
 	domain  string
@@ -78,8 +111,10 @@ type group struct {
 	besides []ID          // outputs of inner nodes that follow the last node's
 }
 
-// patterns find a group, starting from a node that identifies it.
-var patterns = []func(*matcher, *graph.Node) (group, bool){swishGroup, geluGroup, crossEntropyGroup, safeSoftmaxGroup, poolGroup, rmsNormGroup, logGroup, atanGroup, spelledGroup}
+// pattern finds a group, starting from a node that identifies it.
+type pattern func(*matcher, *graph.Node) (group, bool)
+
+var patterns = []pattern{swishGroup, geluGroup, crossEntropyGroup, safeSoftmaxGroup, poolGroup, rmsNormGroup, logGroup, atanGroup, spelledGroup}
 
 // matcher searches the neighbourhood of a node.
 type matcher struct {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // rmsNormGroup is x/√(mean(x²)+ε)·scale along the last axis, as exporters write
@@ -12,29 +13,16 @@ import (
 // the quotient.
 func rmsNormGroup(m *matcher, n *graph.Node) (group, bool) {
 	g := group{op: "RMSNormalization", attrs: attrs{"axis": -1}}
-	if n.Op != "ReduceMean" || !m.saves(savingNorm) || !m.reducesLastAxis(n) {
+	if !m.saves(savingNorm) {
 		return g, false
 	}
-	square := m.maker[n.Inputs[0]]
-	switch {
-	case square == nil || square.Domain != "" || len(square.Inputs) != 2:
-		return g, false
-	case square.Op == "Pow" && m.isNumber(square.Inputs[1], 2), square.Op == "Mul" && square.Inputs[0] == square.Inputs[1]:
-		g.x = square.Inputs[0]
-	default:
-		return g, false
-	}
-	sum, ok := m.onlyReader(n.Outputs[0], "Add")
+	x, inner, epsilon, ok := m.rootMeanSquare(n)
 	if !ok {
 		return g, false
 	}
-	epsilon, known := m.scalarConstant(otherOperand(sum, n.Outputs[0]))
-	root, ok := m.onlyReader(sum.Outputs[0], "Sqrt")
-	if !ok || !known {
-		return g, false
-	}
+	root := inner[len(inner)-1]
+	g.x, g.inner = x, inner
 	g.attrs["epsilon"] = epsilon
-	g.inner = []*graph.Node{square, n, sum, root}
 	quotient, ok := m.onlyReader(root.Outputs[0], "Div")
 	if !ok || quotient.Inputs[0] != g.x {
 		inverse, isInverse := m.onlyReader(root.Outputs[0], "Reciprocal")
@@ -59,12 +47,59 @@ func rmsNormGroup(m *matcher, n *graph.Node) (group, bool) {
 	return g, len(shape) > 0 && slices.Equal(m.shape(scale), shape[len(shape)-1:])
 }
 
+// rootMeanSquare finds √(mean(x²)+ε) along the last axis, of which n is the mean: x, and the
+// nodes, the root last.
+func (m *matcher) rootMeanSquare(n *graph.Node) (x ID, list []*graph.Node, epsilon float64, ok bool) {
+	if n.Op != "ReduceMean" || !m.reducesLastAxis(n) {
+		return graph.None, nil, 0, false
+	}
+	square := m.maker[n.Inputs[0]]
+	switch {
+	case square == nil || square.Domain != "" || len(square.Inputs) != 2:
+		return graph.None, nil, 0, false
+	case square.Op == "Pow" && m.isNumber(square.Inputs[1], 2), square.Op == "Mul" && square.Inputs[0] == square.Inputs[1]:
+	default:
+		return graph.None, nil, 0, false
+	}
+	sum, ok := m.onlyReader(n.Outputs[0], "Add")
+	if !ok {
+		return graph.None, nil, 0, false
+	}
+	epsilon, known := m.scalarConstant(otherOperand(sum, n.Outputs[0]))
+	root, ok := m.onlyReader(sum.Outputs[0], "Sqrt")
+	return square.Inputs[0], []*graph.Node{square, n, sum, root}, epsilon, ok && known
+}
+
+// layerNormGroup is (x-mean(x))/√(mean((x-mean(x))²)+ε) along the last axis, without the scale
+// and the bias that follow.
+func layerNormGroup(m *matcher, n *graph.Node) (group, bool) {
+	g := group{op: "LayerNormalization"}
+	centered, inner, _, ok := m.rootMeanSquare(n)
+	if !ok {
+		return g, false
+	}
+	sub := m.maker[centered]
+	if sub == nil || len(sub.Inputs) != 2 {
+		return g, false
+	}
+	mean := m.maker[sub.Inputs[1]]
+	if mean == nil || mean.Op != "ReduceMean" || mean.Domain != "" || mean.Inputs[0] != sub.Inputs[0] {
+		return g, false
+	}
+	if sub, ok = m.onlyReader(mean.Outputs[0], "Sub"); !ok || sub.Outputs[0] != centered {
+		return g, false
+	}
+	g.x, g.inner = mean.Inputs[0], append([]*graph.Node{mean, sub}, inner...)
+	g.last, ok = m.onlyReader(inner[len(inner)-1].Outputs[0], "Div")
+	return g, ok && g.last.Inputs[0] == centered
+}
+
 // reducesLastAxis reports whether a reduction is over the last axis and keeps that axis.
 func (m *matcher) reducesLastAxis(n *graph.Node) bool {
-	if len(n.Inputs) < 2 {
-		return false
+	list, ok := attr.Ints(n, "axes"), true // before opset 18
+	if len(n.Inputs) > 1 {
+		list, ok = m.ints(n.Inputs[1])
 	}
-	list, ok := m.ints(n.Inputs[1])
 	if keep := n.Attr("keepdims"); !ok || len(list) != 1 || keep != nil && keep.Int == 0 {
 		return false
 	}

@@ -4,29 +4,76 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 )
 
+// Upgrade returns a copy of a model without local functions whose nodes are those of an
+// opset of ai.onnx, if its own is lower: 18 at least. The model has its inferred types, and
+// values are the folded elements of its tensors.
+func Upgrade(m *graph.Model, values []*ops.Value, opset int64) (_ *graph.Model, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
+	s := &trainer{source: m}
+	s.emitter = newEmitter(m.Graph.Clone(), slices.Clone(m.Opsets), slices.Clone(values))
+	if err := s.upgradeTo(opset); err != nil {
+		return nil, err
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	order, err := s.g.Topological()
+	if err != nil {
+		return nil, err
+	}
+	s.g.Reorder(order)
+	s.g.Span = graph.Span{}
+	out := *m
+	out.Graph, out.Opsets, out.Props = s.g, s.opsets, slices.Clone(m.Props)
+	out.IRVersion = max(out.IRVersion, irOf(opset))
+	return &out, nil
+}
+
+// irOf is the version of the format that came with an opset from 18 on: what is older may
+// not import it.
+func irOf(opset int64) int64 {
+	switch {
+	case opset >= 25:
+		return 13
+	case opset == 24:
+		return 12
+	case opset == 23:
+		return 11
+	case opset >= 21:
+		return 10
+	case opset >= 19:
+		return 9
+	}
+	return 8
+}
+
 // upgrade brings the graph and its bodies to opset 18, in which gradients are
 // written, if their opset is lower.
-func (s *trainer) upgrade() error {
+func (s *trainer) upgrade() error { return s.upgradeTo(minOpset) }
+
+func (s *trainer) upgradeTo(to int64) error {
 	from := s.version
-	if from >= minOpset {
+	if from >= to {
 		return nil
 	}
+	to = max(to, minOpset)
 	if from < leastOpset {
 		return graph.Errorf("is of opset %d: expected opset %d or later for training", from, leastOpset)
 	}
 	for k, o := range s.opsets {
 		if o.Domain == "" {
-			s.opsets[k].Version = minOpset
+			s.opsets[k].Version = to
 		}
 	}
-	s.version = minOpset
+	s.version = to
 	return s.upgradeNodes(from)
 }
 
-// upgradeNodes brings the nodes of the emitter's graph to opset 18.
+// upgradeNodes brings the nodes of the emitter's graph to its opset.
 func (s *trainer) upgradeNodes(from int64) error {
 	for _, n := range s.g.Nodes {
 		for _, a := range n.Bodies() {
@@ -41,7 +88,7 @@ func (s *trainer) upgradeNodes(from int64) error {
 			continue
 		}
 		for _, u := range upgrades {
-			if slices.Contains(u.ops, n.Op) && from < u.since {
+			if slices.Contains(u.ops, n.Op) && from < u.since && u.since <= s.version {
 				u.change(s, n)
 				n.Span = graph.Span{}
 			}
@@ -109,6 +156,9 @@ var upgrades = []struct {
 	{18, []string{
 		"ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
 	}, axesToInput},
+	{20, []string{"GridSample"}, gridModes},
+	{20, []string{"DFT"}, func(s *trainer, n *graph.Node) { s.scalarToInput(n, "axis", 2, 1) }},
+	{21, []string{"GroupNormalization"}, groupsToChannels},
 }
 
 // takeAttr removes an attribute and returns it; nil if the node does not have it.
@@ -158,6 +208,37 @@ func (s *trainer) blindly(op string, a attrs, in ...ID) ID {
 	s.mark(n)
 	s.g.Nodes = append(s.g.Nodes, n)
 	return n.Outputs[0]
+}
+
+// scalarToInput: an integer attribute with a default became input i, one number.
+func (s *trainer) scalarToInput(n *graph.Node, name string, i int, otherwise int64) {
+	if a := takeAttr(n, name); a != nil {
+		otherwise = a.Int
+	}
+	setInput(n, i, s.reals(graph.Int64, nil, []float64{float64(otherwise)}))
+}
+
+// gridModes: opset 20 says linear and cubic in any number of dimensions.
+func gridModes(_ *trainer, n *graph.Node) {
+	renamed := map[string]string{"bilinear": "linear", "bicubic": "cubic"}
+	n.Attrs = slices.Clone(n.Attrs)
+	for i, a := range n.Attrs {
+		if a.Name == "mode" && renamed[a.String] != "" {
+			b := *a
+			b.String, b.Span = renamed[a.String], graph.Span{}
+			n.Attrs[i] = &b
+		}
+	}
+}
+
+// groupsToChannels: a scale and a bias for each group became one for each channel.
+func groupsToChannels(s *trainer, n *graph.Node) {
+	shape := s.shape(n.Inputs[0])
+	for i := 1; i <= 2 && s.err == nil; i++ {
+		groups := s.shape(n.Inputs[i])[0]
+		wide := s.op("Expand", s.reshape(n.Inputs[i], []int64{groups, 1}), s.list(groups, shape[1]/max(groups, 1)))
+		setInput(n, i, s.reshape(wide, []int64{shape[1]}))
+	}
 }
 
 // dropSpatial: statistics per element instead of per channel are no longer

@@ -6,14 +6,14 @@ import (
 
 // attentions are the attention operators of ai.onnx.
 var attentions = family{"", []Op{
-	{Name: "Attention", Class: Product, Infer: attention, Cut: cutAttention, FLOPs: attentionFLOPs, Check: checkAttention, Optional: afterFirst},
+	{Name: "Attention", Class: Product, Precision: Half, Beside: []int{3}, Infer: attention, Cut: cutAttention, FLOPs: attentionFLOPs, Check: checkAttention, Optional: afterFirst},
 	{Name: "RotaryEmbedding", Class: Other, Infer: rotaryEmbedding(1, 2, 3), Cut: cutRotaryEmbedding, Inplace: overFirst, FLOPs: perElement(3), Check: checkRotaryEmbedding},
-	{Name: "LinearAttention", Class: Product, Infer: linearAttention},
+	{Name: "LinearAttention", Class: Product, Precision: Half, Infer: linearAttention},
 }}
 
 // previewAttentions lists the attention operators of ai.onnx.preview.
 var previewAttentions = family{"ai.onnx.preview", []Op{
-	{Name: "FlexAttention", Class: Product, Infer: flexAttention, FLOPs: attentionFLOPs},
+	{Name: "FlexAttention", Class: Product, Precision: Half, Infer: flexAttention, FLOPs: attentionFLOPs},
 }}
 
 // heads is a query, key or value: [batch heads sequence size], in whichever

@@ -4,11 +4,11 @@ import "github.com/onnxmem/onnxmem/graph"
 
 // convolution lists the operators that slide a kernel of weights over an image.
 var convolution = family{"", []Op{
-	{Name: "Conv", Class: Product, Form: Channels, Applies: true, Infer: convAs(0, 1, 2, channelsFirst), Cut: cutConv(0, 1, channelsFirst, 2), Sum: sumConv, FLOPs: convFLOPs(1), Weights: []int{1, 2}, Kinds: []string{"convolution", "bias"}, Biases: []int{2}, Joins: true},
-	{Name: "ConvTranspose", Class: Product, Infer: convTranspose, Cut: cutConvTranspose, FLOPs: convTransposeFLOPs, Weights: []int{1, 2}, Kinds: []string{"convolution", "bias"}, Biases: []int{2}, Rounds: chooses},
-	{Name: "DeformConv", Class: Product, Infer: deformConv, Cut: cutDeformConv, FLOPs: convFLOPs(1)},
+	{Name: "Conv", Class: Product, Precision: Half, Form: Channels, Applies: true, Infer: convAs(0, 1, 2, channelsFirst), Cut: cutConv(0, 1, channelsFirst, 2), Sum: sumConv, FLOPs: convFLOPs(1), Weights: []int{1, 2}, Kinds: []string{"convolution", "bias"}, Biases: []int{2}, Joins: true},
+	{Name: "ConvTranspose", Class: Product, Precision: Half, Infer: convTranspose, Cut: cutConvTranspose, FLOPs: convTransposeFLOPs, Weights: []int{1, 2}, Kinds: []string{"convolution", "bias"}, Biases: []int{2}, Rounds: chooses},
+	{Name: "DeformConv", Class: Product, Precision: Half, Infer: deformConv, Cut: cutDeformConv, FLOPs: convFLOPs(1)},
 	{Name: "Col2Im", Class: Window, Infer: col2Im},
-	{Name: "CausalConvWithState", Class: Product, Infer: causalConv, FLOPs: causalConvFLOPs},
+	{Name: "CausalConvWithState", Class: Product, Precision: Half, Infer: causalConv, FLOPs: causalConvFLOPs},
 }}
 
 // imageLayout is the position of the channels among the axes.

@@ -4,8 +4,8 @@ import "github.com/onnxmem/onnxmem/ops/attr"
 
 // cumulations compute running sums and products along an axis.
 var cumulations = family{"", []Op{
-	{Name: "CumSum", Class: Reduce, Infer: inferCumulate, Cut: cutCumulate, Fold: foldCumulate(Scalar{}, addChecked, addReals), Inplace: overFirst, FLOPs: perElement(1)},
-	{Name: "CumProd", Class: Reduce, Infer: inferCumulate, Cut: cutCumulate, Fold: foldCumulate(Scalar{I: 1, F: 1}, mulChecked, mulReals), Inplace: overFirst, FLOPs: perElement(1)},
+	{Name: "CumSum", Class: Reduce, Precision: Full, Infer: inferCumulate, Cut: cutCumulate, Fold: foldCumulate(Scalar{}, addChecked, addReals), Inplace: overFirst, FLOPs: perElement(1)},
+	{Name: "CumProd", Class: Reduce, Precision: Full, Infer: inferCumulate, Cut: cutCumulate, Fold: foldCumulate(Scalar{I: 1, F: 1}, mulChecked, mulReals), Inplace: overFirst, FLOPs: perElement(1)},
 }}
 
 // inferCumulate: the axis is an input; the output is like the input.

@@ -10,7 +10,7 @@ import (
 
 // summation lists the operators that multiply and sum tensors by an equation.
 var summation = family{"", []Op{
-	{Name: "Einsum", Class: Product, Infer: inferEinsum, Cut: cutEinsum, Sum: sumEinsum, FLOPs: flopsEinsum, Weights: []int{0, 1, 2, 3}, Kinds: []string{"product"}},
+	{Name: "Einsum", Class: Product, Precision: Half, Infer: inferEinsum, Cut: cutEinsum, Sum: sumEinsum, FLOPs: flopsEinsum, Weights: []int{0, 1, 2, 3}, Kinds: []string{"product"}},
 }}
 
 // einsum is an equation with the lengths of its letters.

@@ -6,8 +6,8 @@ import (
 
 // losses lists the operators that compare predictions with labels.
 var losses = family{"", []Op{
-	{Name: "NegativeLogLikelihoodLoss", Class: Reduce, Infer: classLoss, Cut: cutClassLoss, Sum: sumClassLoss, FLOPs: perElement(1)},
-	{Name: "SoftmaxCrossEntropyLoss", Class: Reduce, Infer: classLoss, Cut: cutClassLoss, Sum: sumClassLoss, FLOPs: perElement(5)},
+	{Name: "NegativeLogLikelihoodLoss", Class: Reduce, Precision: Full, Infer: classLoss, Cut: cutClassLoss, Sum: sumClassLoss, FLOPs: perElement(1)},
+	{Name: "SoftmaxCrossEntropyLoss", Class: Reduce, Precision: Full, Infer: classLoss, Cut: cutClassLoss, Sum: sumClassLoss, FLOPs: perElement(5)},
 }}
 
 // classLoss covers both: scores [N C d1…], labels [N d1…], one weight per class.

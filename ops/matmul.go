@@ -8,8 +8,8 @@ import (
 
 // products are the operators of linear algebra.
 var products = family{"", []Op{
-	{Name: "MatMul", Class: Product, Form: Matrices, Applies: true, Infer: inferMatMul, Cut: cutMatMul, Sum: sumMatMul, FLOPs: flopsMatMul(1), Weights: []int{0, 1}, Kinds: []string{"product"}, Joins: true},
-	{Name: "Gemm", Class: Product, Form: Matrices, Applies: true, Infer: inferGemm, Inplace: overGemmAddend, Cut: cutGemm, Sum: sumGemm, FLOPs: flopsGemm, Weights: []int{0, 1, 2}, Kinds: []string{"product", "product", "bias"}, Biases: []int{2}, Joins: true},
+	{Name: "MatMul", Class: Product, Precision: Half, Form: Matrices, Applies: true, Infer: inferMatMul, Cut: cutMatMul, Sum: sumMatMul, FLOPs: flopsMatMul(1), Weights: []int{0, 1}, Kinds: []string{"product"}, Joins: true},
+	{Name: "Gemm", Class: Product, Precision: Half, Form: Matrices, Applies: true, Infer: inferGemm, Inplace: overGemmAddend, Cut: cutGemm, Sum: sumGemm, FLOPs: flopsGemm, Weights: []int{0, 1, 2}, Kinds: []string{"product", "product", "bias"}, Biases: []int{2}, Joins: true},
 	{Name: "Det", Class: Other, Infer: inferDet},
 }}
 

@@ -38,7 +38,7 @@ var named = map[string]comparisons{
 	"autodiff/corner.go": {103, ofFormula},
 
 	"autodiff/composite.go":                {14, ofPattern},
-	"autodiff/composite_norm.go":           {3, ofPattern},
+	"autodiff/composite_norm.go":           {4, ofPattern},
 	"autodiff/constants.go":                {1, ofPattern},
 	"autodiff/lean_table.go":               {5, ofPattern},
 	"autodiff/logits.go":                   {5, ofPattern},

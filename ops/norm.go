@@ -11,15 +11,15 @@ import (
 // statistics. All but LRN, which reads neighbouring channels, may overwrite it:
 // the statistics are computed before the first element is written.
 var normalization = family{"", []Op{
-	{Name: "BatchNormalization", Class: Norm, Form: Planes, Applies: true, Infer: batchNorm, Cut: cutBatchNorm, Inplace: overStatistics, FLOPs: perElement(2), Check: checkBatchNorm, Depends: dependsOnStatistics, Weights: []int{1, 2}, Kinds: []string{"normalization"}, Biases: []int{1, 2}},
-	{Name: "InstanceNormalization", Class: Norm, Form: Planes, Infer: instanceNorm, Cut: cutInstanceNorm, Inplace: overFirst, FLOPs: perElement(6), Weights: []int{1, 2}, Kinds: []string{"normalization"}, Biases: []int{1, 2}},
-	{Name: "LayerNormalization", Class: Norm, Infer: layerNorm(1, 2), Cut: cutLayerNorm, Inplace: overFirst, FLOPs: perElement(6), Optional: afterFirst, Weights: []int{1, 2}, Kinds: []string{"normalization"}, Biases: []int{1, 2}},
-	{Name: "SimplifiedLayerNormalization", Class: Norm, Infer: layerNorm(1), Cut: cutLayerNorm, Inplace: overFirst, FLOPs: perElement(4), Weights: []int{1}, Kinds: []string{"normalization"}, Biases: []int{1}},
-	{Name: "RMSNormalization", Class: Norm, Infer: layerNorm(), Cut: cutLayerNorm, Inplace: overFirst, FLOPs: perElement(4), Weights: []int{1}, Kinds: []string{"normalization"}, Biases: []int{1}},
-	{Name: "GroupNormalization", Class: Norm, Infer: groupNorm, Cut: cutGroupNorm, Inplace: overFirst, FLOPs: perElement(6), Weights: []int{1, 2}, Kinds: []string{"normalization"}, Biases: []int{1, 2}},
-	{Name: "MeanVarianceNormalization", Class: Norm, Infer: meanVarianceNorm, Cut: cutMeanVariance, Inplace: overFirst, FLOPs: perElement(5)},
+	{Name: "BatchNormalization", Class: Norm, Beside: []int{1, 2, 3, 4}, Form: Planes, Applies: true, Infer: batchNorm, Cut: cutBatchNorm, Inplace: overStatistics, FLOPs: perElement(2), Check: checkBatchNorm, Depends: dependsOnStatistics, Weights: []int{1, 2}, Kinds: []string{"normalization"}, Biases: []int{1, 2}},
+	{Name: "InstanceNormalization", Class: Norm, Beside: []int{1, 2}, Form: Planes, Infer: instanceNorm, Cut: cutInstanceNorm, Inplace: overFirst, FLOPs: perElement(6), Weights: []int{1, 2}, Kinds: []string{"normalization"}, Biases: []int{1, 2}},
+	{Name: "LayerNormalization", Class: Norm, Precision: Full, Infer: layerNorm(1, 2), Cut: cutLayerNorm, Inplace: overFirst, FLOPs: perElement(6), Optional: afterFirst, Weights: []int{1, 2}, Kinds: []string{"normalization"}, Biases: []int{1, 2}},
+	{Name: "SimplifiedLayerNormalization", Class: Norm, Precision: Full, Infer: layerNorm(1), Cut: cutLayerNorm, Inplace: overFirst, FLOPs: perElement(4), Weights: []int{1}, Kinds: []string{"normalization"}, Biases: []int{1}},
+	{Name: "RMSNormalization", Class: Norm, Precision: Full, Infer: layerNorm(), Cut: cutLayerNorm, Inplace: overFirst, FLOPs: perElement(4), Weights: []int{1}, Kinds: []string{"normalization"}, Biases: []int{1}},
+	{Name: "GroupNormalization", Class: Norm, Precision: Full, Infer: groupNorm, Cut: cutGroupNorm, Inplace: overFirst, FLOPs: perElement(6), Weights: []int{1, 2}, Kinds: []string{"normalization"}, Biases: []int{1, 2}},
+	{Name: "MeanVarianceNormalization", Class: Norm, Precision: Full, Infer: meanVarianceNorm, Cut: cutMeanVariance, Inplace: overFirst, FLOPs: perElement(5)},
 	{Name: "LRN", Class: Norm, Infer: lrn, Cut: cutLRN},
-	{Name: "LpNormalization", Class: Norm, Infer: inferLpNormalization, Cut: cutBut(-1), Inplace: overFirst, FLOPs: perElement(3)},
+	{Name: "LpNormalization", Class: Norm, Precision: Full, Infer: inferLpNormalization, Cut: cutBut(-1), Inplace: overFirst, FLOPs: perElement(3)},
 }}
 
 // batchNorm covers BatchNormalization in all versions: 1 to 13 have up to five

@@ -140,6 +140,12 @@ type Op struct {
 	// from reals: sums are exact, and rounded once.
 	Joins bool
 
+	// Precision says in which type a node computes where a graph is put into 16 bits. Beside are
+	// the floating inputs that take no part in that: they stay in the type that they have, or
+	// are cast to that of the others where the operator permits no other.
+	Precision Precision
+	Beside    []int
+
 	// Weights are the inputs that usually are parameters. Biases is the subset
 	// without weight decay: biases, and scales of normalizations.
 	Weights, Biases []int

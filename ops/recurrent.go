@@ -6,9 +6,9 @@ import (
 
 // recurrence are the recurrent layers.
 var recurrence = family{"", []Op{
-	{Name: "RNN", Class: Product, Infer: recurrent(1, 2, 5), Cut: cutRecurrent(5), FLOPs: recurrentFLOPs, Optional: anyOutput, Weights: []int{1, 2, 3}, Kinds: []string{"recurrent", "recurrent", "bias"}, Biases: []int{3}},
-	{Name: "GRU", Class: Product, Infer: recurrent(3, 2, 5), Cut: cutRecurrent(5), FLOPs: recurrentFLOPs, Optional: anyOutput, Weights: []int{1, 2, 3}, Kinds: []string{"recurrent", "recurrent", "bias"}, Biases: []int{3}},
-	{Name: "LSTM", Class: Product, Infer: recurrent(4, 3, 5, 6), Cut: cutRecurrent(5, 6), FLOPs: recurrentFLOPs, Optional: anyOutput, Weights: []int{1, 2, 3, 7}, Kinds: []string{"recurrent", "recurrent", "bias", "recurrent"}, Biases: []int{3, 7}},
+	{Name: "RNN", Class: Product, Precision: Half, Infer: recurrent(1, 2, 5), Cut: cutRecurrent(5), FLOPs: recurrentFLOPs, Optional: anyOutput, Weights: []int{1, 2, 3}, Kinds: []string{"recurrent", "recurrent", "bias"}, Biases: []int{3}},
+	{Name: "GRU", Class: Product, Precision: Half, Infer: recurrent(3, 2, 5), Cut: cutRecurrent(5), FLOPs: recurrentFLOPs, Optional: anyOutput, Weights: []int{1, 2, 3}, Kinds: []string{"recurrent", "recurrent", "bias"}, Biases: []int{3}},
+	{Name: "LSTM", Class: Product, Precision: Half, Infer: recurrent(4, 3, 5, 6), Cut: cutRecurrent(5, 6), FLOPs: recurrentFLOPs, Optional: anyOutput, Weights: []int{1, 2, 3, 7}, Kinds: []string{"recurrent", "recurrent", "bias", "recurrent"}, Biases: []int{3, 7}},
 }}
 
 // recurrent covers a recurrent layer with that many gates, in all its versions. Its

@@ -9,18 +9,18 @@ import (
 
 // reductions lists the operators that reduce axes to length 1.
 var reductions = family{"", []Op{
-	{Name: "ReduceSum", Class: Reduce, Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Add"), Fold: foldReduce(Scalar{}, addChecked, addReals), Views: viewReduce, FLOPs: perElement(1)},
+	{Name: "ReduceSum", Class: Reduce, Precision: Full, Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Add"), Fold: foldReduce(Scalar{}, addChecked, addReals), Views: viewReduce, FLOPs: perElement(1)},
 	{Name: "ReduceMean", Class: Reduce, Infer: inferReduce, Cut: cutReduce, Sum: sumMean, Views: viewReduce, FLOPs: perElement(1), Joins: true},
-	{Name: "ReduceProd", Class: Reduce, Infer: inferReduce, Cut: cutReduce, Fold: foldReduce(Scalar{I: 1, F: 1}, mulChecked, mulReals), Views: viewReduce, FLOPs: perElement(1)},
+	{Name: "ReduceProd", Class: Reduce, Precision: Full, Infer: inferReduce, Cut: cutReduce, Fold: foldReduce(Scalar{I: 1, F: 1}, mulChecked, mulReals), Views: viewReduce, FLOPs: perElement(1)},
 	{Name: "ReduceMax", Class: Reduce, Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Max"), Fold: foldReduce(hiddenScalar, maxInts, math.Max), Views: viewReduce, FLOPs: perElement(1)},
 	{Name: "ReduceMin", Class: Reduce, Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Min"), Fold: foldReduce(hiddenScalar, minInts, math.Min), Views: viewReduce, FLOPs: perElement(1)},
 
 	// These change an element even if nothing is reduced.
-	{Name: "ReduceSumSquare", Class: Reduce, Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Add"), FLOPs: perElement(2)},
-	{Name: "ReduceL1", Class: Reduce, Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Add"), FLOPs: perElement(2)},
-	{Name: "ReduceL2", Class: Reduce, Infer: inferReduce, Cut: cutReduce, FLOPs: perElement(2)},
-	{Name: "ReduceLogSum", Class: Reduce, Infer: inferReduce, Cut: cutReduce, FLOPs: perElement(1)},
-	{Name: "ReduceLogSumExp", Class: Reduce, Infer: inferReduce, Cut: cutReduce, FLOPs: perElement(2)},
+	{Name: "ReduceSumSquare", Class: Reduce, Precision: Full, Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Add"), FLOPs: perElement(2)},
+	{Name: "ReduceL1", Class: Reduce, Precision: Full, Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Add"), FLOPs: perElement(2)},
+	{Name: "ReduceL2", Class: Reduce, Precision: Full, Infer: inferReduce, Cut: cutReduce, FLOPs: perElement(2)},
+	{Name: "ReduceLogSum", Class: Reduce, Precision: Full, Infer: inferReduce, Cut: cutReduce, FLOPs: perElement(1)},
+	{Name: "ReduceLogSumExp", Class: Reduce, Precision: Full, Infer: inferReduce, Cut: cutReduce, FLOPs: perElement(2)},
 }}
 
 // inferReduce: the axes are an attribute before opset 13 (ReduceSum) or 18 (the

@@ -10,8 +10,8 @@ import (
 
 // sampling lists the operators that resample an image.
 var sampling = family{"", []Op{
-	{Name: "Resize", Class: Window, Infer: inferResize, Cut: cutResize, Views: viewResize, Check: checkResize, Rounds: always},
-	{Name: "Upsample", Class: Window, Infer: inferUpsample, Cut: cutResize, Views: viewUpsample, Check: checkResize, Rounds: always},
+	{Name: "Resize", Class: Window, Precision: Full, Infer: inferResize, Cut: cutResize, Views: viewResize, Check: checkResize, Rounds: always},
+	{Name: "Upsample", Class: Window, Precision: Full, Infer: inferUpsample, Cut: cutResize, Views: viewUpsample, Check: checkResize, Rounds: always},
 }}
 
 // resizing is what the inputs of Resize and Upsample state for each axis of the

@@ -5,8 +5,8 @@ import "github.com/onnxmem/onnxmem/ops/attr"
 // softmaxes lists the operators that turn the elements along an axis into
 // weights.
 var softmaxes = family{"", []Op{
-	{Name: "Softmax", Class: Norm, Exp: 4, Infer: inferSoftmax, Cut: cutSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
-	{Name: "LogSoftmax", Class: Norm, Exp: 9, Infer: inferSoftmax, Cut: cutSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
+	{Name: "Softmax", Class: Norm, Precision: Full, Exp: 4, Infer: inferSoftmax, Cut: cutSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
+	{Name: "LogSoftmax", Class: Norm, Precision: Full, Exp: 9, Infer: inferSoftmax, Cut: cutSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
 	{Name: "Hardmax", Class: Norm, Infer: inferSoftmax, Cut: cutSoftmax, Inplace: overFirst, FLOPs: perElement(1)},
 }}
 

@@ -73,6 +73,10 @@ type Options struct {
 
 	Train *autodiff.Options // first make a training graph; its Dims, Values, StrictDims, SpareDims and Strict are taken from these options
 
+	// Precision first puts the graph into 16 bits: autocast, if it is trained. nil: it keeps
+	// its types.
+	Precision *Precision
+
 	// UpdatesLast runs all updates of a training graph after all other nodes, as
 	// a runtime with a separate optimizer does.
 	UpdatesLast bool

@@ -9,6 +9,7 @@ import (
 // is a copy that the caller may change.
 func Default() []Pass {
 	return []Pass{
+		{Name: "precision", Doc: "put the graph into 16 bits, if asked", Run: putInto16Bits},
 		{Name: "train", Doc: "make a training graph of an inference model, if asked", Run: train},
 		{Name: "inline", Doc: "replace calls of local functions by their bodies, if asked", Run: inline},
 		{Name: "kv", Doc: "give growing caches of keys and values a fixed capacity, if asked", Run: keepCaches},
@@ -33,6 +34,10 @@ var constraints = []struct {
 	needed        bool
 	why           string
 }{
+	{"precision", "train", false, "gradients flow through the casts, so that parameters stay float32"},
+	{"precision", "inline", false, "local functions are replaced by their bodies before"},
+	{"precision", "kv", false, "caches are found among the nodes that run"},
+	{"precision", "infer", false, "the nodes that it adds need types"},
 	{"train", "inline", false, "gradients may call local functions"},
 	{"train", "infer", false, "the nodes that it adds need types"},
 	{"inline", "infer", false, "the nodes that it adds need types"},

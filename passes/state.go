@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/passes/internal/limits"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/passes/internal/pools"
+	"github.com/onnxmem/onnxmem/passes/internal/precision"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -21,7 +22,7 @@ import (
 // State is a model on its way to a plan. Each pass adds to it. A method returns
 // nil, or zero, before the pass that sets its result:
 //
-//	Model       given; replaced by train, inline and fold, reordered by order, annotated by annotate
+//	Model       given; replaced by precision, train, inline and fold, reordered by order, annotated by annotate
 //	Training    train
 //	Inference   infer
 //	Storages    share
@@ -42,10 +43,11 @@ type State struct {
 	how    planner.Search // what the options say of the search for the plan, and its log
 	costs  costs.Model
 
-	step        *autodiff.Step // nil without Options.Train
-	kvStates    []string       // INPUT=OUTPUT of the caches of the pass kv
-	inferred    inferred       // the graph when it was inferred first
-	unpermitted []string       // warnings about element types
+	cast        *precision.Report // nil without Options.Precision
+	step        *autodiff.Step    // nil without Options.Train
+	kvStates    []string          // INPUT=OUTPUT of the caches of the pass kv
+	inferred    inferred          // the graph when it was inferred first
+	unpermitted []string          // warnings about element types
 	folded      folding.Choice
 	less        less
 	plan        *plan.Plan

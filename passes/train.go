@@ -17,6 +17,9 @@ func train(ctx context.Context, s *State) error {
 	}
 	opt := *s.opt.Train
 	opt.Dims, opt.Values, opt.Strict = s.now.Bind.Given.Dims, s.now.Bind.Given.Values, s.now.Bind.Given.Strict
+	if s.opt.Precision != nil && s.opt.Precision.Type == graph.Float16 && opt.LossScale == nil {
+		opt.LossScale = autodiff.DynamicScale() // small gradients become 0 without it
+	}
 	opt.StrictDims, opt.SpareDims = s.now.Bind.Given.StrictDims, s.now.Bind.Given.SpareDims
 	if opt.FusedGradients == autodiff.FuseDefault && s.opt.Runtime == "" && !s.opt.InlineFunctions {
 		opt.FusedGradients = autodiff.FuseOn

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -40,6 +41,8 @@ type PlanFlags struct {
 	Points              int           `group:"dimensions" seldom:"" default:"65536" placeholder:"N" help:"Most combinations of lengths that are proven singly (default 65536). For more, one proof with bounded lengths."`
 	KeepRandomOrder     bool          `group:"search" seldom:"" help:"Keep the relative order of random and unknown operators."`
 	TimeLimit           time.Duration `group:"search" seldom:"" placeholder:"TIME" help:"End the searches after TIME, such as 3s, with the best so far. Results may then differ from run to run."`
+	Precision           string        `group:"model" seldom:"" enum:",bf16,fp16" default:"" placeholder:"TYPE" help:"Compute in 16 bits where PyTorch's autocast does: bf16 or fp16. Inputs and outputs keep their types; the rest that the file holds stays as it is. --train has --autocast for it."`
+	Keep                string        `group:"model" seldom:"" placeholder:"REGEXP" help:"With --precision or --autocast: nodes and tensors that stay in float32."`
 	Effort              string        `group:"search" enum:"fast,default,max" default:"default" help:"Amount of search. Counted, not timed: the same result on every machine."`
 	Fold                string        `group:"model" enum:"off,exact,any" default:"exact" help:"Compute once what depends on constants alone. exact (default) changes no bit of any result; any also lets products read transposed constants as they lie, which may change their last bits; off computes nothing."`
 	FoldLimit           *units.Size   `group:"model" seldom:"" json:",omitempty" placeholder:"SIZE" help:"The most bytes that --fold computes in all; what does not fit stays a node (default 1GiB)."`
@@ -56,6 +59,7 @@ type PlanFlags struct {
 // TrainFlags make a training graph.
 type TrainFlags struct {
 	Train            bool               `group:"training" help:"Make one training step of the model first. It has forward, loss, backward and updates."`
+	Autocast         string             `group:"training" enum:",bf16,fp16" default:"" placeholder:"TYPE" help:"Train in 16 bits as under torch.autocast: bf16 or fp16. Parameters, states and statistics stay float32. fp16 has --loss-scale dynamic unless that is given."`
 	Loss             string             `group:"training" default:"cross-entropy" placeholder:"LOSS" help:"${losses}. The default is cross-entropy, of the output --loss-output. mse:OUTPUT + 0.5*bce:OUTPUT sums several."`
 	LossOutput       string             `group:"training" seldom:"" placeholder:"NAME" help:"Output from which the loss is computed (default: the first)."`
 	ClassAxis        *int               `group:"training" seldom:"" placeholder:"N" help:"Class axis of cross-entropy (default 1; the last for rank 3)."`
@@ -147,6 +151,29 @@ func (f *PlanFlags) Options() passes.Options {
 		Goal: Goals[f.ScheduleGoal], Aliases: f.aliases(), KeepRandomOrder: f.KeepRandomOrder, TimeLimit: f.TimeLimit,
 		NoVerify: f.NoVerify, Check: f.DebugPasses, PrintAfter: f.PrintAfter, Disable: f.DisablePass, Fold: f.fold(), FoldLimit: f.foldLimit(),
 	}
+}
+
+// half are the values of --precision and --autocast.
+var half = map[string]graph.DType{"bf16": graph.BFloat16, "fp16": graph.Float16}
+
+// precision sets the option of --precision, --autocast and --keep.
+func (t *Task) precision(opt *passes.Options) error {
+	elem := half[t.PlanFlags.Precision]
+	if opt.Train != nil {
+		elem = half[t.Autocast]
+	}
+	if elem == graph.Undefined {
+		return nil
+	}
+	opt.Precision = &passes.Precision{Type: elem}
+	if t.Keep == "" {
+		return nil
+	}
+	var err error
+	if opt.Precision.Keep, err = regexp.Compile(t.Keep); err != nil {
+		return &UsageError{fmt.Sprintf("--keep: %v", err)}
+	}
+	return nil
 }
 
 // fold is the option of --fold: off if nothing may be computed.
