@@ -31,6 +31,8 @@ const (
 	denseSecond = 136
 	denseTail   = 144
 	denseTailB  = 152
+	denseNext   = 168
+	densePasses = 176
 
 	blockLen      = 16 // gemm.BlockLen
 	flagFirst     = 1 << 0
@@ -135,8 +137,14 @@ func (f blockForm) number(s set, r, v, i int) VecPhysical {
 // blocks convolves pixels of an image in NCHW16c, or adds to what is there. At each step, 16
 // channels of each pixel meet as many rows of weights; in the end, 8 of a last half of a block. Of
 // a thin image, in NCHW, a step is one channel.
-func blocks(s set, thin bool) {
-	name := "blocks" + s.name
+func blocks(s set, thin bool) { blocksNamed("blocks", s, thin, false) }
+
+// blocksAhead is blocks with AVX-512 that prefetches, in the place of the weights that it is about to
+// read, some of those that follow: see termsAhead, and blockPanel.next.
+func blocksAhead() { blocksNamed("aheadBlocks", avx512, false, true) }
+
+func blocksNamed(name string, s set, thin, ahead bool) {
+	name += s.name
 	if thin {
 		name = "thinBlocks" + s.name
 	}
@@ -165,7 +173,7 @@ func blocks(s set, thin bool) {
 				CMPQ(count, Imm(uint64(r)))
 				JLT(LabelRef(fmt.Sprintf("%s%d", f.name, r-1)))
 			}
-			s.blocksBody(here, r, f, thin)
+			s.blocksBody(here, r, f, thin, ahead)
 			MOVQ(U32(uint32(r)), blockPixels)
 			if r < blockRowsOf(s) {
 				JMP(LabelRef(f.name + "tails"))
@@ -219,7 +227,7 @@ func (s set) advanceBlocks(f blockForm) {
 }
 
 // blocksBody adds up r pixels for all channels of a strip of weights.
-func (s set) blocksBody(label string, r int, f blockForm, thin bool) {
+func (s set) blocksBody(label string, r int, f blockForm, thin, ahead bool) {
 	var (
 		size    = 4 * s.lanes
 		width   = 2 * size // bytes of a row of weights
@@ -264,6 +272,16 @@ func (s set) blocksBody(label string, r int, f blockForm, thin bool) {
 	}
 	TESTQ(left, left)
 	JZ(LabelRef(label + "done"))
+	next := args // restored in the end
+	if ahead {
+		DECQ(Mem{Base: args, Disp: densePasses})
+		JGE(LabelRef(label + "more"))
+		MOVQ(Mem{Base: steps, Disp: 8}, next) // what is in the cache
+		ADDQ(weights, next)
+		JMP(LabelRef(label + "step"))
+		Label(label + "more")
+		load(denseNext, next)
+	}
 	Label(label + "step")
 	MOVQ(Mem{Base: steps}, pixels[0])
 	MOVQ(Mem{Base: steps, Disp: 8}, b)
@@ -273,7 +291,10 @@ func (s set) blocksBody(label string, r int, f blockForm, thin bool) {
 	others()
 	Label(label + "quarter")
 	for depth := range depths {
-		for at := 0; at < len(f.lanes)*size; at += 64 {
+		if ahead && depth < linesAhead {
+			PREFETCHT1(Mem{Base: next, Disp: 64 * depth})
+		}
+		for at := 0; at < len(f.lanes)*size && !ahead; at += 64 {
 			PREFETCHT0(Mem{Base: b, Disp: (weightsAhead+depth)*width + at})
 		}
 		for v := range f.lanes {
@@ -296,11 +317,19 @@ func (s set) blocksBody(label string, r int, f blockForm, thin bool) {
 		ADDQ(Imm(blockLen), pixels[i]) // bytes of a quarter of a block
 	}
 	ADDQ(U32(uint32(blockLen/4*width)), b)
+	if ahead {
+		ADDQ(U32(64*linesAhead), next)
+	}
 	DECQ(left)
 	TESTQ(U32(3), left)
 	JNZ(LabelRef(label + "quarter"))
 	TESTQ(left, left)
 	JNZ(LabelRef(label + "step"))
+	if ahead {
+		Load(Param("p"), RAX)
+		MOVQ(next, Mem{Base: RAX, Disp: denseNext})
+		MOVQ(RAX, args)
+	}
 	Label(label + "done")
 	// Two quarters of a last half of a block are left, if it was not that.
 	CMPQ(Mem{Base: args, Disp: denseTail}, Imm(0))
@@ -313,6 +342,9 @@ func (s set) blocksBody(label string, r int, f blockForm, thin bool) {
 	load(denseTailB, b)
 	others()
 	MOVQ(U32(2), left)
+	if ahead {
+		load(denseNext, next)
+	}
 	JMP(LabelRef(label + "quarter"))
 	Label(label + "store")
 }

@@ -33,6 +33,7 @@ var files = []struct {
 		blocks(avx2, false)
 		blocks(avx512, false)
 	}},
+	{"gemm", "blocks_ahead", blocksAhead},
 	{"gemm", "blocks_thin", func() {
 		blocks(avx2, true)
 		blocks(avx512, true)

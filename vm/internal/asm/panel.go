@@ -292,11 +292,14 @@ func (s set) body(label string, r, vectors int, masked bool) {
 	Label(label + "store")
 }
 
+// linesAhead is how many lines of the next weights are prefetched for each four depths.
+const linesAhead = 2
+
 // termsAhead adds up the terms, four at a time, if the panel names the next strip of B, and prefetches
 // two lines of it for each four depths, which is a quarter of it. That takes less than what the
 // other loop prefetches, and the next strip comes from memory while this one is multiplied.
 func (s set) termsAhead(label string, term func()) {
-	const depths, lines = 4, 2
+	const depths, lines = 4, linesAhead
 	next := args // restored in the end
 	CMPQ(Mem{Base: args, Disp: offNext}, Imm(0))
 	JEQ(LabelRef(label + "near"))

@@ -86,6 +86,9 @@ type blockPanel struct {
 	tail   uintptr        // the pixels of a last half of a block; 0: none
 	tailB  unsafe.Pointer // its weights
 	thin   bool           // a step is one channel
+	ahead  bool           // the next weights are prefetched
+	next   uintptr        // where they lie
+	passes int            // how many strips of pixels prefetch a part of them, nextPasses in all
 }
 
 const (
@@ -380,6 +383,7 @@ func (r *blockRun) run() {
 		begin = r.first
 	}
 	last := len(r.classes[0].blocks) - 2
+	p.ahead = prefetchesNext && chosen == avx512 && !r.Thin && r.strips() >= leastAhead/12
 	for s := r.from; s < r.to; s++ {
 		if r.Stop != nil && r.Stop.Stopping() {
 			return
@@ -401,12 +405,32 @@ func (r *blockRun) run() {
 		}
 		for d := range last + 1 {
 			flags := r.flags(d == 0, d == last)
+			if p.ahead {
+				p.next, p.passes = r.following(s, d)
+			}
 			for i := range r.classes {
 				r.lines(&r.classes[i], d, flags, to)
 			}
 		}
 		r.finish(to, s, begin, count)
 	}
+}
+
+// strips is the number of strips of pixels of the part.
+func (r *blockRun) strips() int { return (r.end - r.first) * cuts(r.pixels, blockStrip()) }
+
+// following returns where the weights lie that follow a block of depths of a strip, and how many
+// strips of pixels it takes to prefetch them.
+func (r *blockRun) following(s, d int) (next uintptr, passes int) {
+	c := &r.classes[0]
+	if d++; d < len(c.blocks)-1 && c.blocks[d] < len(c.steps) {
+		return uintptr(r.p.b) + uintptr(c.steps[c.blocks[d]].weights), nextPasses
+	}
+	if w, is := r.weights.(*Packed); is && w.Format == Float32 && s+1 < r.to {
+		width := levels[chosen].columns
+		return uintptr(w.strip(width*(s+1), 0, width)), nextPasses
+	}
+	return 0, 0
 }
 
 // biasOf returns the bias of a strip, of whole halves of blocks.
