@@ -24,6 +24,14 @@ func (f Format) narrow() simd.Narrow {
 	return simd.Float16
 }
 
+// size is the size of a number in bytes.
+func (f Format) size() int {
+	if f == Float32 {
+		return 4
+	}
+	return 2
+}
+
 // Dense is a matrix in memory. Element (i, k) of A lies i·Step + k·Deep elements after At,
 // and so does element (k, i) of B. Len is the number of rows of A or columns of B.
 type Dense struct {
@@ -158,8 +166,7 @@ func (m *Dense) piece(k, n int) (from, step, count int) {
 	return channel*m.Taps + tap, m.Taps, min(n, m.Deep-within)
 }
 
-// packHalf widens 16-bit numbers. It widens the rows of one depth at once if they are
-// contiguous; otherwise it widens each row along the depth, and then spreads it.
+// packHalf widens 16-bit numbers: the rows of one depth at once if they are contiguous.
 func (m *Dense) packHalf(dst []float32, width, first, k, n, rows int) {
 	if n == 0 {
 		return
@@ -169,14 +176,13 @@ func (m *Dense) packHalf(dst []float32, width, first, k, n, rows int) {
 		simd.WidenRows(&dst[0], from, n, rows, width, m.Deep, m.Format.narrow())
 		return
 	}
-	var aside [mostDepth]float32
+	if m.Deep == 1 {
+		transposeHalf(&dst[0], from, width, m.Step, rows, n, m.Format)
+		return
+	}
 	for r := range rows {
-		for d := 0; d < n; d += mostDepth {
-			piece := aside[:min(mostDepth, n-d)]
-			m.widen(piece, first+r, k+d)
-			for i, v := range piece {
-				dst[(d+i)*width+r] = v
-			}
+		for d := range n {
+			simd.WidenRows(&dst[d*width+r], (*uint16)(unsafe.Add(unsafe.Pointer(from), 2*(r*m.Step+d*m.Deep))), 1, 1, 0, 0, m.Format.narrow())
 		}
 	}
 }

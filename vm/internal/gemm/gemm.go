@@ -265,13 +265,13 @@ func (p *Product) block(i0, j0, m, n int, c unsafe.Pointer, stride int, bias, sc
 	}
 	strip, side := block[:mostDepth*widest], block[mostDepth*widest:]
 	if !p.evicts(stride, m) {
-		p.strips(i0, j0, m, n, c, stride, bias, strip, side)
+		p.strips(i0, j0, m, n, c, stride, bias, strip, side, p.partRoom(scratch))
 		return
 	}
 	most := max(widest, min(asideLen, len(side))/m/widest*widest)
 	for j := 0; j < n; j += most {
 		columns := min(most, n-j)
-		p.strips(i0, j0+j, m, columns, unsafe.Pointer(unsafe.SliceData(side)), columns, bias, strip, nil)
+		p.strips(i0, j0+j, m, columns, unsafe.Pointer(unsafe.SliceData(side)), columns, bias, strip, nil, p.partRoom(scratch))
 		if p.Stop != nil && p.Stop.Stopping() {
 			return
 		}
@@ -296,12 +296,13 @@ func (p *Product) evicts(stride, rows int) bool {
 const evictStride = 1024 // numbers: a page
 
 // strips is block without a way around the caches. It packs strips of B in strip, and of A
-// in side.
-func (p *Product) strips(i0, j0, m, n int, c unsafe.Pointer, stride int, bias unsafe.Pointer, strip, side []float32) {
+// in side, and widens parts of a 16-bit image in room.
+func (p *Product) strips(i0, j0, m, n int, c unsafe.Pointer, stride int, bias unsafe.Pointer, strip, side, room []float32) {
 	kernel := chosen
 	height, width := levels[kernel].rows, levels[kernel].columns
 	w := panel{rows: m, cRow: 4 * stride, alpha: p.Alpha, low: p.Low, high: p.High}
 	ahead := prefetchesNext && kernel == avx512 && m >= leastAhead && p.readsB()
+	image, part := p.narrowImage(), widePart{room: room}
 	columns := n // at all depths, before the next ones
 	if p.streams(m) {
 		columns = width
@@ -311,7 +312,10 @@ func (p *Product) strips(i0, j0, m, n int, c unsafe.Pointer, stride int, bias un
 		for k := 0; k == 0 || k < p.K; k += max(w.depth, 1) { // without depths, once
 			w.depth = p.depth(k)
 			p.epilogue(&w, k == 0, k+w.depth == p.K)
-			p.left(&w, side, height, i0, m, k)
+			if part.to = 0; image != nil && p.Across && w.depth > 0 {
+				part.fill(image, i0, i0+m, m, k, w.depth)
+			}
+			p.left(&w, side, height, i0, m, k, &part)
 			for j := first; j < last; j += width {
 				if p.Stop != nil && p.Stop.Stopping() {
 					return
@@ -321,7 +325,15 @@ func (p *Product) strips(i0, j0, m, n int, c unsafe.Pointer, stride int, bias un
 				if from == to {
 					continue
 				}
-				p.right(&w, strip, width, j, k)
+				if image == nil || p.Across || w.depth == 0 {
+					p.right(&w, strip, width, j, k)
+				} else {
+					if j >= part.to {
+						part.fill(image, j, last, width, k, w.depth)
+					}
+					part.Pack(strip[:width*w.depth], width, j, k-part.shift, w.depth)
+					w.b, w.bDeep = unsafe.Pointer(unsafe.SliceData(strip)), 4*width
+				}
 				if ahead {
 					w.next, w.passes = p.following(&w, first, last, j, k, width)
 				}
@@ -431,14 +443,14 @@ func (p *Product) epilogue(w *panel, first, last bool) {
 	}
 }
 
-// left finds or packs rows [i, i+m) of A at depth k.
-func (p *Product) left(w *panel, side []float32, height, i, m, k int) {
+// left finds or packs rows [i, i+m) of A at depth k; part has those of a 16-bit image.
+func (p *Product) left(w *panel, side []float32, height, i, m, k int, part *widePart) {
 	if w.depth == 0 { // A has no elements
 		w.a = unsafe.Pointer(unsafe.SliceData(side))
 		return
 	}
 	if p.Across {
-		p.leftAcross(w, side, height, i, m, k)
+		p.leftAcross(w, side, height, i, m, k, part)
 		return
 	}
 	if a, ok := p.A.(*Packed); ok && a.Format == Float32 {

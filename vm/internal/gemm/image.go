@@ -28,6 +28,8 @@ type Image struct {
 	// Together is 0, or the number of channels of one tap that come before those of the next
 	// tap: it divides Channels. Spread must not be set.
 	Together int
+
+	Format Format // 16-bit images are widened part by part: see widePart
 }
 
 // WorthSpreading reports whether the taps are so far apart that Spread saves much of the

@@ -16,7 +16,7 @@ func (m *Planes) Pack(dst []float32, width, first, k, n int) {
 	for d := 0; d < n; {
 		image, from := (k+d)/m.Plane, (k+d)%m.Plane
 		count := min(n-d, m.Plane-from)
-		part.At = unsafe.Add(m.At, 4*image*m.Next)
+		part.At = unsafe.Add(m.At, m.Format.size()*image*m.Next)
 		part.Pack(dst[d*width:(d+count)*width], width, first, from, count)
 		d += count
 	}

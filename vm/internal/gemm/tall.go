@@ -38,7 +38,7 @@ func (p *Product) tallStrips(i0, j0, m, n int, c unsafe.Pointer, stride int, bia
 				return
 			}
 			w.rows = min(tallRows, m-i)
-			p.left(&w, left, height, i0+i, w.rows, k)
+			p.left(&w, left, height, i0+i, w.rows, k, nil)
 			for j := 0; j < n; j += width {
 				w.columns, w.b = min(width, n-j), strips[j/width]
 				w.c = unsafe.Add(c, 4*(i*stride+j))

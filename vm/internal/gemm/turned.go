@@ -14,6 +14,8 @@ type Turned struct {
 	Len  int // rows
 	Step int // elements from one channel of the result to the next
 	Taps int
+
+	Format Format
 }
 
 // Pack copies a strip. The taps of some rows are a matrix in memory, which is transposed
@@ -24,11 +26,16 @@ func (m *Turned) Pack(dst []float32, width, first, k, n int) {
 		clear(dst)
 	}
 	tap := k % m.Taps
-	at := unsafe.Add(m.At, 4*(k/m.Taps*m.Step+first*m.Taps))
+	size := m.Format.size()
+	at := unsafe.Add(m.At, size*(k/m.Taps*m.Step+first*m.Taps))
 	for d := 0; d < n; {
 		count := min(m.Taps-tap, n-d)
-		simd.Transpose(&dst[(d+count-1)*width], float(at, 4*(m.Taps-tap-count)), -width, m.Taps, rows, count)
+		if from := unsafe.Add(at, size*(m.Taps-tap-count)); m.Format == Float32 {
+			simd.Transpose(&dst[(d+count-1)*width], (*float32)(from), -width, m.Taps, rows, count)
+		} else {
+			transposeHalf(&dst[(d+count-1)*width], (*uint16)(from), -width, m.Taps, rows, count, m.Format)
+		}
 		d, tap = d+count, 0
-		at = unsafe.Add(at, 4*m.Step)
+		at = unsafe.Add(at, size*m.Step)
 	}
 }

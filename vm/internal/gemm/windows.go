@@ -1,6 +1,10 @@
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+)
 
 // Windows is the A of a convolution that has few outputs for each of many images: the
 // transposed im2col matrix, with a row for each image and output position, and a column
@@ -18,6 +22,7 @@ type Windows struct {
 	Stride   [3]int
 	Dilation [3]int
 	Pad      [3]int
+	Format   Format
 }
 
 // Pack writes a strip, depth by depth.
@@ -38,6 +43,10 @@ func (m *Windows) Pack(dst []float32, width, first, k, n int) {
 // packRows writes rows [first, first+rows) at depths [k, k+n), one row after the other,
 // which takes no transposition. A micro-kernel reads its rows from anywhere.
 func (m *Windows) packRows(dst []float32, first, rows, k, n int) {
+	if m.Format != Float32 && m.Dilation[2] > 1 && m.In[0] == 1 && m.Out[0] == 1 && m.Kernel[0] == 1 && m.Pad[0] == 0 {
+		m.packParts(dst, first, rows, k, n)
+		return
+	}
 	u, image, place := m.under(k), first/m.outputs(), m.place(first%m.outputs())
 	for r := range rows {
 		m.packRow(dst[r*n:(r+1)*n], &u, image, &place)
@@ -54,6 +63,47 @@ func (m *Windows) packRows(dst []float32, first, rows, k, n int) {
 			image++
 		}
 	}
+}
+
+// packParts is packRows for 16-bit images of two axes in which neighbours under the kernel are no
+// neighbours: what the rows of an image read is widened once, before they are packed.
+func (m *Windows) packParts(dst []float32, first, rows, k, n int) {
+	var room [1 << 12]float32
+	width := m.Kernel[2]
+	for d := 0; d < n; {
+		channel, tap := (k+d)/(m.Kernel[1]*width), (k+d)%(m.Kernel[1]*width)
+		top, below := tap/width, min((tap+n-d-1)/width+1, m.Kernel[1]) // rows of the kernel
+		low, high := m.under1(top, below)
+		for (high-low)*m.In[2] > len(room) && below > top+1 {
+			below = top + (below-top)/2
+			low, high = m.under1(top, below)
+		}
+		count := min(below*width-tap, n-d)
+		part, u := *m, under{0, tap, [3]int{0, top, tap % width}}
+		fits := (high-low)*m.In[2] <= len(room)
+		if fits {
+			part.Format, part.At = Float32, unsafe.Pointer(&room)
+			part.In[1] = high - low
+			part.Pad[1] += low
+		}
+		for r, at := 0, -1; r < rows; r++ {
+			image, place := (first+r)/m.outputs(), m.place((first+r)%m.outputs())
+			if from := unsafe.Add(m.At, 2*(image*m.Step+channel*m.Channel)); image != at && fits {
+				simd.Widen(room[:(high-low)*m.In[2]], unsafe.Slice((*uint16)(unsafe.Add(from, 2*low*m.In[2])), (high-low)*m.In[2]), m.Format.narrow())
+			} else if !fits {
+				part.At = from
+			}
+			at = image
+			part.packRow(dst[r*n+d:][:count], &u, 0, &place)
+		}
+		d += count
+	}
+}
+
+// under1 returns the rows of the image that rows [top, below) of the kernel read.
+func (m *Windows) under1(top, below int) (low, high int) {
+	low = min(max(top*m.Dilation[1]-m.Pad[1], 0), m.In[1])
+	return low, max(min((m.Out[1]-1)*m.Stride[1]+(below-1)*m.Dilation[1]-m.Pad[1]+1, m.In[1]), low)
 }
 
 func (m *Windows) outputs() int { return m.Out[0] * m.Out[1] * m.Out[2] }
@@ -79,7 +129,8 @@ func (m *Windows) under(k int) under {
 // packRow writes the elements under the kernel at one output position, from a depth on.
 func (m *Windows) packRow(row []float32, u *under, image int, place *[3]int) {
 	n := len(row)
-	at := unsafe.Add(m.At, 4*(image*m.Step+u.channel*m.Channel))
+	size := m.Format.size()
+	at := unsafe.Add(m.At, size*(image*m.Step+u.channel*m.Channel))
 	back, top, side := place[0]*m.Stride[0]-m.Pad[0], place[1]*m.Stride[1]-m.Pad[1], place[2]*m.Stride[2]-m.Pad[2]
 	if m.even() {
 		taps := m.Kernel[0] * m.Kernel[1] * m.Kernel[2]
@@ -88,7 +139,7 @@ func (m *Windows) packRow(row []float32, u *under, image int, place *[3]int) {
 			piece := row[d:min(d+taps-tap, n)]
 			m.packEven(piece, at, first+tap, top, side, kh, kw)
 			d += len(piece)
-			at = unsafe.Add(at, 4*m.Channel)
+			at = unsafe.Add(at, size*m.Channel)
 		}
 		return
 	}
@@ -104,15 +155,7 @@ func (m *Windows) packRow(row []float32, u *under, image int, place *[3]int) {
 		} else {
 			clear(row[d : d+from-kw])
 			clear(row[d+to-kw : d+length])
-			piece := row[d+from-kw : d+to-kw]
-			src := float(at, 4*((id*m.In[1]+ih)*m.In[2]+side+from*m.Dilation[2]))
-			if m.Dilation[2] == 1 {
-				copy(piece, unsafe.Slice(src, len(piece)))
-			} else {
-				for i := range piece {
-					piece[i] = *float(unsafe.Pointer(src), 4*i*m.Dilation[2])
-				}
-			}
+			m.read(row[d+from-kw:d+to-kw], unsafe.Add(at, size*((id*m.In[1]+ih)*m.In[2]+side+from*m.Dilation[2])))
 		}
 		d += length
 		kw = 0
@@ -120,8 +163,24 @@ func (m *Windows) packRow(row []float32, u *under, image int, place *[3]int) {
 			kh = 0
 			if kd++; kd == m.Kernel[0] {
 				kd = 0
-				at = unsafe.Add(at, 4*m.Channel)
+				at = unsafe.Add(at, size*m.Channel)
 			}
+		}
+	}
+}
+
+// read copies elements that lie Dilation[2] apart.
+func (m *Windows) read(row []float32, at unsafe.Pointer) {
+	switch step := m.Dilation[2]; {
+	case m.Format != Float32 && step == 1:
+		simd.Widen(row, unsafe.Slice((*uint16)(at), len(row)), m.Format.narrow())
+	case m.Format != Float32:
+		widenEach(row, at, step, m.Format)
+	case step == 1:
+		copy(row, unsafe.Slice((*float32)(at), len(row)))
+	default:
+		for i := range row {
+			row[i] = *float(at, 4*i*step)
 		}
 	}
 }
@@ -143,7 +202,9 @@ func (m *Windows) packEven(row []float32, at unsafe.Pointer, from, top, side, kh
 	high := max(min(m.In[0]*plane-from, n), low)
 	clear(row[:low])
 	clear(row[high:])
-	copy(row[low:high], unsafe.Slice(float(at, 4*(from+low)), high-low))
+	if m.read(row[low:high], unsafe.Add(at, m.Format.size()*(from+low))); side == 0 && top == 0 {
+		return
+	}
 	if side != 0 {
 		clearEach(row, -kw, width, -side)
 		clearEach(row, width-side-kw, width, side)

@@ -13,7 +13,7 @@ import (
 // convolution lists the operators that slide a kernel of weights over an image.
 var convolution = family{"", []Kernel{
 	{Name: "Conv", Make: makeConv, Half: true, Fuses: true, Blocks: convolvesBlocks},
-	{Name: "ConvTranspose", Make: makeConvTranspose, Blocks: inAndOut(canBlocksTranspose)},
+	{Name: "ConvTranspose", Make: makeConvTranspose, Half: true, Blocks: inAndOut(canBlocksTranspose)},
 	{Name: "DeformConv", Make: makeDeformConv},
 	{Name: "Col2Im", Make: makeCol2Im},
 }}
@@ -87,14 +87,12 @@ func makeConv(c *Invocation) (Run, error) {
 	return nil, unsupported(out.Type)
 }
 
-// packedConv uses the packed micro-kernel. It first widens an image of 16-bit
-// floats to float32, unless the kernel is a single element: each number is read
-// once for each tap.
+// packedConv uses the packed micro-kernel.
 func packedConv(c *Invocation, v *form.Window, group int) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	m, ch := weight.Shape[0]/group, weight.Shape[1]
 	images := 1
-	if !isHalf(x) && out.Layout != form.NCHW16c {
+	if out.Layout != form.NCHW16c {
 		images = imagesTogether(x.Shape[0], group, v.Outputs(), v)
 	}
 	parts, k := x.Shape[0]/images*group, ch*v.Taps()
@@ -120,10 +118,10 @@ func packedConv(c *Invocation, v *form.Window, group int) (Run, error) {
 			p.list[i].B = &s.flat
 		case flat:
 			row := [3]int{1, 1, v.Inputs()}
-			s.image = gemm.Image{Channels: ch, In: row, Out: row, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation}
+			s.image = gemm.Image{Channels: ch, In: row, Out: row, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Format: formatOf(x.Type)}
 			p.list[i].B = &s.image
 		default:
-			s.image = gemm.Image{Channels: ch, In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad}
+			s.image = gemm.Image{Channels: ch, In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad, Format: formatOf(x.Type)}
 			switch {
 			case !weight.Fixed():
 			case !across && s.image.WorthSpreading():
@@ -156,19 +154,9 @@ func packedConv(c *Invocation, v *form.Window, group int) (Run, error) {
 	if packed == parts {
 		c.Packed = append(c.Packed, weight)
 	}
-	image := x
-	wide := 0
-	if isHalf(x) && !flat {
-		image = &Tensor{Type: graph.Float32, Shape: x.Shape}
-		wide = c.Shared(image.Bytes())
-	}
-	p.arrange = func(w *work.Pool, first, n int) {
-		if image != x && first == 0 {
-			image.At = w.Shared(wide)
-			widenAll(w, image, x)
-		}
+	p.arrange = func(_ *work.Pool, first, n int) {
 		for i := range sides[:n] {
-			at := elementAt(image, (first+i)*images*ch*v.Inputs(), image.Width())
+			at := elementAt(x, (first+i)*images*ch*v.Inputs(), x.Width())
 			if packed < parts {
 				sides[i].a.At = elementAt(weight, (first+i)%group*m*k, weight.Width())
 			}

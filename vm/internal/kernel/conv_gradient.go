@@ -12,7 +12,7 @@ import (
 
 // convGradients lists the gradient of a convolution's weights.
 var convGradients = family{graph.SwapDomain, []Kernel{
-	{Name: graph.ConvWeightGrad, Make: makeConvWeightGrad},
+	{Name: graph.ConvWeightGrad, Make: makeConvWeightGrad, Half: true},
 }}
 
 // makeConvWeightGrad computes the gradient of weights from the image and from the gradient
@@ -27,10 +27,12 @@ func makeConvWeightGrad(c *Invocation) (Run, error) {
 	switch {
 	case out.Type == graph.Float64:
 		return plainWeights[float64](c, v, group)
-	case out.Type != graph.Float32:
+	case out.Type != graph.Float32 && !isHalf(out):
 		return nil, unsupported(out.Type)
 	case out.Shape[1] > 1 || group == 1:
 		return productWeights(c, v, group)
+	case isHalf(out):
+		return (&Kernel{Make: makeConvWeightGrad}).widened(c)
 	}
 	p := &gemm.Depthwise{In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad, Stop: c.Runtime}
 	if p.WeightsBytes() == 0 {
@@ -54,8 +56,8 @@ func productWeights(c *Invocation, v *form.Window, group int) (Run, error) {
 	sides, list := tableOf[side](c, group), tableOf[gemm.Product](c, group)
 	for g := range list {
 		s := &sides[g]
-		s.windows = gemm.Windows{Rows: rows, Step: v.Inputs(), Channel: ch * group * v.Inputs(), In: v.In, Out: v.Kernel, Kernel: v.Out, Stride: v.Dilation, Dilation: v.Stride, Pad: v.Pad}
-		s.planes = gemm.Planes{Dense: gemm.Dense{Len: m, Step: outputs, Deep: 1}, Plane: outputs, Next: m * group * outputs}
+		s.windows = gemm.Windows{Rows: rows, Step: v.Inputs(), Channel: ch * group * v.Inputs(), In: v.In, Out: v.Kernel, Kernel: v.Out, Stride: v.Dilation, Dilation: v.Stride, Pad: v.Pad, Format: formatOf(x.Type)}
+		s.planes = gemm.Planes{Dense: gemm.Dense{Len: m, Step: outputs, Deep: 1, Format: formatOf(d.Type)}, Plane: outputs, Next: m * group * outputs}
 		list[g] = gemm.Product{M: rows, N: m, K: depth, A: &s.windows, B: &s.planes, Alpha: 1, Stride: m, Stop: c.Runtime}
 	}
 	divide(list, c.Workers, len(list))
@@ -66,21 +68,43 @@ func productWeights(c *Invocation, v *form.Window, group int) (Run, error) {
 		g, tile := part/tiles, part%tiles
 		p := &list[g]
 		row, column, height, width := p.Block(tile)
-		sums := pool.Each(worker, block)
-		p.TileAt(tile, sums, width, nil, pool.Each(worker, each))
+		sums, packing := pool.Each(worker, block), pool.Each(worker, each)
+		p.TileAt(tile, sums, width, nil, packing)
 		c.Poll()
+		if isHalf(out) {
+			roundTurned(out, (g*m+column)*rows+row, rows, (*float32)(sums), height, width, span[float32](packing, gemm.ScratchBytes/4))
+			return
+		}
 		to := (*float32)(element[float32](out, (g*m+column)*rows+row))
 		simd.Transpose(to, (*float32)(sums), rows, width, height, width)
 	}
 	return func(w *work.Pool) error {
 		pool = w
 		for g := range sides {
-			sides[g].windows.At = element[float32](x, g*ch*v.Inputs())
-			sides[g].planes.At = element[float32](d, g*m*outputs)
+			sides[g].windows.At = elementAt(x, g*ch*v.Inputs(), x.Width())
+			sides[g].planes.At = elementAt(d, g*m*outputs, d.Width())
 		}
 		w.For(group*tiles, part)
 		return nil
 	}, nil
+}
+
+// roundTurned rounds a matrix of sums, transposed, to a 16-bit tensor: its columns to rows of
+// elements that begin at the given one and are step apart. room is scratch.
+func roundTurned(out *Tensor, at, step int, sums *float32, rows, columns int, room []float32) {
+	const most = 1 << 12 // numbers in the first-level cache
+	down := min(rows, most)
+	across := max(most/down&^7, min(columns, 1))
+	for c := 0; c < columns; c += across {
+		n := min(across, columns-c)
+		for r := 0; r < rows; r += down {
+			count := min(down, rows-r)
+			simd.Transpose(&room[0], (*float32)(unsafe.Add(unsafe.Pointer(sums), 4*(r*columns+c))), count, columns, count, n)
+			for i := range n {
+				simd.Round(span[uint16](element[uint16](out, at+(c+i)*step+r), count), room[i*count:][:count], narrowType(out.Type))
+			}
+		}
+	}
 }
 
 // planeWeights computes the gradients of the weights of single channels, one image after

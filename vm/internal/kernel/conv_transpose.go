@@ -11,17 +11,38 @@ import (
 )
 
 func makeConvTranspose(c *Invocation) (Run, error) {
+	if c.In[0].Layout == form.NCHW16c && isHalf(c.Out[0]) {
+		return (&Kernel{Make: makeConvTranspose}).widened(c)
+	}
 	if c.In[0].Layout == form.NCHW16c {
 		c.by("direct", c.In[1].Shape[2:], noted(c.Has(2), "bias"))
 		return makeBlocksTranspose(c)
 	}
 	switch c.Out[0].Type {
+	case graph.Float16, graph.BFloat16:
+		return halfTranspose(c)
 	case graph.Float32:
 		return packedTranspose(c)
 	case graph.Float64:
 		return convTranspose[float64](c)
 	}
 	return nil, unsupported(c.Out[0].Type)
+}
+
+// halfTranspose computes a transposed convolution of 16-bit tensors.
+func halfTranspose(c *Invocation) (Run, error) {
+	x, weight := c.In[0], c.In[1]
+	v, err := c.TransposedWindow()
+	if err != nil {
+		return nil, err
+	}
+	group := c.Int("group", 1)
+	single := weight.Shape[1] == 1 && x.Shape[1] == group
+	if single || !mirrors(weight, v) {
+		return (&Kernel{Make: makeConvTranspose}).widened(c)
+	}
+	c.by("implicit GEMM of mirrored weights", weight.Shape[2:], noted(c.Has(2), "bias"))
+	return mirroredTranspose(c, v, group)
 }
 
 // convTranspose computes each plane of the output on its own, as one part: it adds
@@ -294,11 +315,11 @@ func mirroredTranspose(c *Invocation, v *form.Window, group int) (Run, error) {
 	for i := range p.list {
 		s := &sides[i]
 		p.list[i] = gemm.Product{M: per, N: images * v.Inputs(), K: ch * taps, A: &s.turned, B: &s.image, Alpha: 1, Stride: v.Inputs(), RowBias: c.Has(2), Stop: c.Runtime}
-		s.turned = gemm.Turned{Len: per, Step: per * taps, Taps: taps}
-		s.image = gemm.Image{Channels: ch, In: v.Out, Out: v.In, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: pad}
+		s.turned = gemm.Turned{Len: per, Step: per * taps, Taps: taps, Format: formatOf(weight.Type)}
+		s.image = gemm.Image{Channels: ch, In: v.Out, Out: v.In, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: pad, Format: formatOf(x.Type)}
 		if v.Flat() {
-			s.weights = gemm.Dense{Len: per, Step: 1, Deep: per}
-			s.flat = gemm.Dense{Len: v.Inputs(), Step: 1, Deep: v.Inputs()}
+			s.weights = gemm.Dense{Len: per, Step: 1, Deep: per, Format: formatOf(weight.Type)}
+			s.flat = gemm.Dense{Len: v.Inputs(), Step: 1, Deep: v.Inputs(), Format: formatOf(x.Type)}
 			p.list[i].A, p.list[i].B = &s.weights, &s.flat
 			if images > 1 {
 				p.list[i].B = &s.image
@@ -316,7 +337,7 @@ func mirroredTranspose(c *Invocation, v *form.Window, group int) (Run, error) {
 	}
 	p.arrange = func(_ *work.Pool, first, n int) {
 		for i := range sides[:n] {
-			from, weights := element[float32](x, (first+i)*images*ch*v.Outputs()), element[float32](weight, (first+i)%group*ch*per*taps)
+			from, weights := elementAt(x, (first+i)*images*ch*v.Outputs(), x.Width()), elementAt(weight, (first+i)%group*ch*per*taps, weight.Width())
 			sides[i].image.At, sides[i].flat.At = from, from
 			sides[i].turned.At, sides[i].weights.At = weights, weights
 		}

@@ -35,7 +35,7 @@ type reals struct {
 	arrange func(w *work.Pool, first, n int)
 	finish  *Finish // applied to each complete element; may be nil
 	added   *Tensor // of output 0's shape, and added before finish; may be nil. Only in float32
-	images  int     // in each product, side by side; 0: one. Only in float32
+	images  int     // in each product, side by side; 0: one
 }
 
 // run makes the kernel. The bias, of the output's type, holds groups of step elements;
@@ -70,24 +70,14 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 		return t.run(), nil
 	}
 	var pool *work.Pool
-	first := 0               // the first product that the list describes
-	var terms unsafe.Pointer // the bias in float32
-	from := func(i int) unsafe.Pointer {
-		if bias == nil {
-			return nil
-		}
-		return unsafe.Add(terms, 4*(i%groups*step))
-	}
-	block, wide := p.c.Each(4*p.list[0].BlockLen()), 0
-	if bias != nil {
-		wide = p.c.Shared(4 * bias.Len())
-	}
+	first := 0 // the first product that the list describes
+	block, terms := p.c.Each(4*p.list[0].BlockLen()), newTerms(p.c, bias)
 	part := func(part, worker int) {
 		i, tile := part/tiles, part%tiles
 		v := &p.list[i]
 		at, m, n, stride := tileLines(v, tile)
 		sums := pool.Each(worker, block)
-		v.TileAt(tile, sums, lineStep(v, n), from(first+i), pool.Each(worker, each))
+		v.TileAt(tile, sums, lineStep(v, n), terms.at((first+i)%groups*step), pool.Each(worker, each))
 		for r := range m {
 			simd.Round(span[uint16](element[uint16](out, (first+i)*size+at+r*stride), n),
 				span[float32](unsafe.Add(sums, 4*r*n), n), narrowType(out.Type))
@@ -95,13 +85,45 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 	}
 	return func(w *work.Pool) error {
 		pool = w
-		if bias != nil {
-			terms = w.Shared(wide)
-			simd.Widen(span[float32](terms, bias.Len()), data[uint16](bias), narrowType(bias.Type))
-		}
+		terms.prepare(w)
 		p.forAll(w, &first, tiles, part)
 		return nil
 	}, nil
+}
+
+// terms is a bias in float32, widened in scratch if it has 16 bits.
+type terms struct {
+	bias *Tensor // nil: none
+	wide int     // where it is widened
+	from unsafe.Pointer
+}
+
+func newTerms(c *Invocation, bias *Tensor) *terms {
+	t := &terms{bias: bias}
+	if bias != nil && isHalf(bias) {
+		t.wide = c.Shared(4 * bias.Len())
+	}
+	return t
+}
+
+// prepare widens the bias, at each run.
+func (t *terms) prepare(w *work.Pool) {
+	switch {
+	case t.bias == nil:
+	case isHalf(t.bias):
+		t.from = w.Shared(t.wide)
+		simd.Widen(span[float32](t.from, t.bias.Len()), data[uint16](t.bias), narrowType(t.bias.Type))
+	default:
+		t.from = t.bias.At
+	}
+}
+
+// at is the address of an element of the bias; nil: there is none.
+func (t *terms) at(i int) unsafe.Pointer {
+	if t.bias == nil {
+		return nil
+	}
+	return unsafe.Add(t.from, 4*i)
 }
 
 // tiling runs a batch of products of float32. A model may have thousands, so all that they keep
@@ -221,17 +243,13 @@ func (p *reals) runTogether(bias *Tensor, more bool) Run {
 		channels, places = q.N, q.M/p.images
 	}
 	var pool *work.Pool
-	first := 0
+	first, terms := 0, newTerms(p.c, bias)
 	part := func(part, worker int) {
 		i, tile := part/tiles, part%tiles
 		v := &p.list[i]
 		row, column, m, n := v.Block(tile)
 		if v.Across {
 			row, column, m, n = column, row, n, m
-		}
-		var terms unsafe.Pointer
-		if bias != nil {
-			terms = bias.At
 		}
 		sums := pool.Each(worker, block)
 		// pieces calls f for each row of the tile in each image.
@@ -246,7 +264,7 @@ func (p *reals) runTogether(bias *Tensor, more bool) Run {
 				}
 			}
 		}
-		v.TileAt(tile, sums, n, terms, pool.Each(worker, each))
+		v.TileAt(tile, sums, n, terms.at(0), pool.Each(worker, each))
 		if p.added != nil {
 			pieces(func(line []float32, at int) {
 				simd.Add(line, line, span[float32](element[float32](p.added, at), len(line)))
@@ -255,10 +273,17 @@ func (p *reals) runTogether(bias *Tensor, more bool) Run {
 		if more {
 			p.finish.Row(span[float32](sums, m*n))
 		}
+		if isHalf(out) {
+			pieces(func(line []float32, at int) {
+				simd.Round(span[uint16](element[uint16](out, at), len(line)), line, narrowType(out.Type))
+			})
+			return
+		}
 		pieces(func(line []float32, at int) { copy(span[float32](element[float32](out, at), len(line)), line) })
 	}
 	return func(w *work.Pool) error {
 		pool = w
+		terms.prepare(w)
 		p.forAll(w, &first, tiles, part)
 		return nil
 	}

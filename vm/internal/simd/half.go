@@ -35,7 +35,10 @@ func WidenRows(dst *float32, src *uint16, rows, columns, dstStep, srcStep int, f
 			halvesF16C(dst, src, rows, whole, 4*dstStep, 2*srcStep)
 		}
 	}
-	if whole == columns {
+	if whole == columns || whole > 0 { // the last vector overlaps the one before
+		if rest := columns - 8; whole < columns {
+			WidenRows((*float32)(unsafe.Add(unsafe.Pointer(dst), 4*rest)), (*uint16)(unsafe.Add(unsafe.Pointer(src), 2*rest)), rows, 8, dstStep, srcStep, from)
+		}
 		return
 	}
 	for r := range rows {
