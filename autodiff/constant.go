@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/constant"
 	"github.com/onnxmem/onnxmem/ops"
 )
 
@@ -55,20 +56,14 @@ func (e *emitter) reals(elem graph.DType, shape []int64, v []float64) ID {
 func encode(elem graph.DType, v []float64) (b []byte, ok bool) {
 	for _, x := range v {
 		switch elem {
-		case graph.Float32:
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(x)))
-		case graph.Float64:
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
-		case graph.Float16:
-			b = binary.LittleEndian.AppendUint16(b, halfBits(x))
-		case graph.BFloat16:
-			b = binary.LittleEndian.AppendUint16(b, bfloatBits(x))
 		case graph.Int64:
 			b = binary.LittleEndian.AppendUint64(b, uint64(int64(x)))
 		case graph.Int32:
 			b = binary.LittleEndian.AppendUint32(b, uint32(int32(x)))
 		default:
-			return nil, false
+			if b, ok = constant.AppendReal(b, elem, x); !ok {
+				return nil, false
+			}
 		}
 	}
 	return b, true
@@ -140,31 +135,4 @@ func constantName(elem graph.DType, shape []int64, v *ops.Value) string {
 		}
 	}
 	return name
-}
-
-// bfloatBits rounds to bfloat16, to even.
-func bfloatBits(x float64) uint16 {
-	b := math.Float32bits(float32(x))
-	if b&0x7fffffff > 0x7f800000 {
-		return uint16(b>>16) | 0x40
-	}
-	return uint16((b + 0x7fff + b>>16&1) >> 16)
-}
-
-// halfBits rounds to float16, to even.
-func halfBits(x float64) uint16 {
-	b := math.Float64bits(x)
-	sign := uint16(b >> 48 & 0x8000)
-	abs := math.Abs(x)
-	switch {
-	case math.IsNaN(x):
-		return sign | 0x7e00
-	case abs >= 65520:
-		return sign | 0x7c00
-	case abs < 0x1p-14: // subnormal: a multiple of 2^-24
-		return sign | uint16(math.RoundToEven(abs*0x1p24))
-	}
-	frac, exp := math.Frexp(abs) // frac in [0.5, 1)
-	m := uint16(math.RoundToEven(frac*0x1p11)) - 1<<10
-	return sign | (uint16(exp+14)<<10 + m)
 }

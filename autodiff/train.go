@@ -42,8 +42,12 @@ type Options struct {
 	Accumulate int
 	DecayAll   bool // apply weight decay also to biases and to weights of normalisations
 
-	Trainable        *regexp.Regexp // initializers to train; nil: chosen by the operators that read them
-	Freeze           *regexp.Regexp // initializers not to train
+	Trainable *regexp.Regexp // initializers to train; nil: chosen by the operators that read them
+	Freeze    *regexp.Regexp // initializers not to train
+	// Adapters are the names of initializers to train, as package lora adds them, beside those
+	// that Trainable matches; nothing else is then trained. Those on which the loss does not
+	// depend are left out.
+	Adapters         []string
 	Untie            *regexp.Regexp // initializers of which each node that reads them trains a copy of its own
 	UntieEqual       bool           // the same for all whose elements are all equal: an exporter may have merged them
 	FreezeStatistics bool           // BatchNormalization does not update its statistics

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/constant"
 	"github.com/onnxmem/onnxmem/internal/reference"
 	"github.com/onnxmem/onnxmem/onnx"
 )
@@ -494,9 +495,9 @@ func narrow(m *graph.Model, feeds map[string]*reference.Tensor, elem graph.DType
 		v, _ := x.Data.Reals(math.MaxInt32)
 		d := &graph.Data{Name: x.Data.Name, Type: elem, Dims: x.Data.Dims}
 		for _, e := range v {
-			bits := halfBits(e)
+			bits := constant.HalfBits(e)
 			if elem == graph.BFloat16 {
-				bits = bfloatBits(e)
+				bits = constant.BFloatBits(e)
 			}
 			d.Raw = append(d.Raw, byte(bits), byte(bits>>8))
 		}
@@ -511,9 +512,9 @@ func TestConstantBits(t *testing.T) {
 	rnd := newBuilder("bits", 18).rnd
 	for _, elem := range []graph.DType{graph.Float16, graph.BFloat16} {
 		digits, smallest := 11, -24
-		bits := halfBits
+		bits := constant.HalfBits
 		if elem == graph.BFloat16 {
-			digits, smallest, bits = 8, -133, bfloatBits
+			digits, smallest, bits = 8, -133, constant.BFloatBits
 		}
 		for range 20000 {
 			v := math.Ldexp(rnd.Float64()*2-1, rnd.IntN(45)-30)

@@ -81,16 +81,20 @@ func (s *trainer) selectParameters() (err error) {
 	s.files = constant.NewFiles(s.source)
 	defer func() { err = errors.Join(err, s.files.Close()) }()
 	reaches := s.reachesLoss()
+	adapters := map[string]bool{}
+	for _, name := range s.opt.Adapters {
+		adapters[name] = true
+	}
 	trained, left := counts{}, counts{}
 	for id, t := range s.g.Tensors {
 		id := ID(id)
 		if t.Data == nil || s.made[id] || !t.Type.Elem.Floating() {
 			continue
 		}
-		asked := s.opt.Trainable != nil && s.opt.Trainable.MatchString(t.Name)
+		asked := adapters[t.Name] || s.opt.Trainable != nil && s.opt.Trainable.MatchString(t.Name)
 		frozen := s.opt.Freeze != nil && s.opt.Freeze.MatchString(t.Name)
 		scalar := len(t.Type.Shape) == 0
-		if s.opt.Trainable != nil && !asked || frozen {
+		if (s.opt.Trainable != nil || len(adapters) > 0) && !asked || frozen || adapters[t.Name] && !reaches[id] {
 			continue
 		}
 		if asked && (s.states[id] || s.onlyStatistics(id)) {

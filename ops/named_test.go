@@ -101,6 +101,7 @@ var listed = map[string]comparisons{
 	"autodiff/contrib.go":        {1, ofGradient},
 	"autodiff/contrib_expand.go": {1, ofGradient},
 	"autodiff/loop.go":           {1, ofGradient},
+	"autodiff/lora/weights.go":   {1, ofPattern},
 	"autodiff/recurrent.go":      {3, ofGradient + "; " + ofValues},
 	"autodiff/sequence.go":       {1, ofGradient},
 	"autodiff/without.go":        {14, ofGradient},

@@ -6,6 +6,9 @@
 //
 // The work is a list of passes ([Default]), run in this order:
 //
+//	adapt     adds low-rank adapters to a model that is to be trained, if asked
+//	          (package autodiff/lora)
+//	precision puts the graph into 16 bits, if asked
 //	train     makes a training graph of the model, if asked (package autodiff)
 //	inline    replaces calls of local functions by their bodies, if asked
 //	kv        gives growing caches of keys and values a fixed capacity, if asked

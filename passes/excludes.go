@@ -67,10 +67,14 @@ func Needs() []Need {
 		{A: "max-batch", B: []string{"limit"}, Why: "it says what the batch is to fit", Command: true},
 		{A: "batch-dim", B: []string{"max-batch"}, Why: "it says which dimension that changes", Command: true},
 		{A: "frontier-svg", B: []string{"frontier"}, Why: "it is its picture", Command: true},
+		{A: "adapters", B: []string{"train"}, Why: "they are what the step trains"},
 		{A: "updates last", B: []string{"train"}, Why: step, Command: true},
 	}
 	for _, name := range trainingFlags {
 		list = append(list, Need{A: name, B: []string{"train"}, Why: step, Command: true})
+	}
+	for _, name := range adapterFlags {
+		list = append(list, Need{A: name, B: []string{"adapters"}, Why: "it says how adapters are made", Command: true})
 	}
 	return append(list,
 		Need{A: "all fused gradients", B: []string{"train"}, Why: step, Command: true},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/autodiff/lora"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -17,6 +18,7 @@ var featureOptions = map[string]func(*passes.Options){
 	"ranges":              func(o *passes.Options) { o.Ranges = map[string]string{"batch": "1..2"} },
 	"train":               func(o *passes.Options) { o.Train = &autodiff.Options{} },
 	"state":               func(o *passes.Options) { o.States = []string{"a=b"} },
+	"adapters":            func(o *passes.Options) { o.LoRA, o.Train = &lora.Options{Rank: 1}, &autodiff.Options{} },
 	"kv-capacity":         func(o *passes.Options) { o.KVCapacity = 8 },
 	"aliases":             func(o *passes.Options) { o.Aliases = passes.AliasesOn },
 	"runtime":             func(o *passes.Options) { o.Runtime = "onnxruntime" },
@@ -88,7 +90,7 @@ func TestPairsAreRefused(t *testing.T) {
 		refused[[2]string{x.A, x.B}], refused[[2]string{x.B, x.A}] = x, x
 	}
 	implied := map[string][]string{ // what options for a feature ask for beside it
-		"default order": {"runtime"}, "slices alone": {"slices"}, "listed workspaces": {"workspaces"}, "all fused gradients": {"train"},
+		"default order": {"runtime"}, "slices alone": {"slices"}, "listed workspaces": {"workspaces"}, "all fused gradients": {"train"}, "adapters": {"train"},
 	}
 	var list []passes.Feature
 	for _, f := range passes.Features() {

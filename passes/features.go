@@ -1,6 +1,10 @@
 package passes
 
-import "github.com/onnxmem/onnxmem/autodiff"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/autodiff"
+)
 
 // Feature is something that [Options] or the command line ask for. [Exclusions] says which
 // features exclude each other, and [Needs] which need others.
@@ -25,6 +29,7 @@ func optionFeatures() []Feature {
 	return []Feature{
 		{"ranges", "--dim NAME=LOW..HIGH", "Ranges", (*Options).ranged},
 		{"train", "--train", "Train", func(o *Options) bool { return o.Train != nil }},
+		{"adapters", "--lora", "LoRA", func(o *Options) bool { return o.LoRA != nil }},
 		{"state", "--state", "States", func(o *Options) bool { return len(o.States) > 0 || o.StatesAuto }},
 		{"kv-capacity", "--kv-capacity", "KVCapacity", func(o *Options) bool { return o.KVCapacity > 0 }},
 		{"aliases", "--aliases", "Aliases: AliasesOn", func(o *Options) bool { return o.Aliases == AliasesOn }},
@@ -67,7 +72,7 @@ func commandFeatures() []Feature {
 		{Name: "bce", Flag: "--loss bce"},
 		{Name: "dynamic scale", Flag: "--loss-scale dynamic"},
 	}
-	for _, name := range trainingFlags {
+	for _, name := range slices.Concat(trainingFlags, adapterFlags) {
 		list = append(list, Feature{Name: name, Flag: "--" + name})
 	}
 	return list
@@ -79,3 +84,6 @@ var trainingFlags = []string{
 	"freeze-statistics", "group", "group-set", "accumulate", "loss-scale", "loss-scale-set", "clip-norm", "keep-gradients",
 	"no-lean", "fused-gradients", "decay-all", "params",
 }
+
+// adapterFlags are the flags that say how adapters are made.
+var adapterFlags = []string{"lora-alpha", "lora-targets", "lora-dropout", "lora-rslora"}

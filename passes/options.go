@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/autodiff/lora"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ilp"
 	"github.com/onnxmem/onnxmem/plan"
@@ -72,6 +73,10 @@ type Options struct {
 	InlineFunctions bool // replace calls of local functions by their bodies first
 
 	Train *autodiff.Options // first make a training graph; its Dims, Values, StrictDims, SpareDims and Strict are taken from these options
+
+	// LoRA gives the model low-rank adapters before Train makes a step, which then trains these
+	// alone, and what Train.Trainable matches; running statistics are frozen. nil: none.
+	LoRA *lora.Options
 
 	// Precision first puts the graph into 16 bits: autocast, if it is trained. nil: it keeps
 	// its types.

@@ -9,6 +9,7 @@ import (
 // is a copy that the caller may change.
 func Default() []Pass {
 	return []Pass{
+		{Name: "adapt", Doc: "add low-rank adapters to a model that is to be trained, if asked", Run: adapt},
 		{Name: "precision", Doc: "put the graph into 16 bits, if asked", Run: putInto16Bits},
 		{Name: "train", Doc: "make a training graph of an inference model, if asked", Run: train},
 		{Name: "inline", Doc: "replace calls of local functions by their bodies, if asked", Run: inline},
@@ -34,6 +35,8 @@ var constraints = []struct {
 	needed        bool
 	why           string
 }{
+	{"adapt", "train", false, "the step trains the adapters"},
+	{"adapt", "precision", false, "adapters run in 16 bits, too"},
 	{"precision", "train", false, "gradients flow through the casts, so that parameters stay float32"},
 	{"precision", "inline", false, "local functions are replaced by their bodies before"},
 	{"precision", "kv", false, "caches are found among the nodes that run"},

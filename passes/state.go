@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/autodiff/lora"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes/internal/costs"
@@ -43,6 +44,7 @@ type State struct {
 	how    planner.Search // what the options say of the search for the plan, and its log
 	costs  costs.Model
 
+	adapters    *lora.Record      // of the pass adapt; nil without Options.LoRA
 	cast        *precision.Report // nil without Options.Precision
 	step        *autodiff.Step    // nil without Options.Train
 	kvStates    []string          // INPUT=OUTPUT of the caches of the pass kv

@@ -24,6 +24,9 @@ func train(ctx context.Context, s *State) error {
 	if opt.FusedGradients == autodiff.FuseDefault && s.opt.Runtime == "" && !s.opt.InlineFunctions {
 		opt.FusedGradients = autodiff.FuseOn
 	}
+	if s.adapters != nil {
+		opt.Adapters, opt.FreezeStatistics = s.adapters.Parameters(), true
+	}
 	var step *autodiff.Step
 	var err error
 	if s.now.Ranged == nil {
@@ -36,6 +39,9 @@ func train(ctx context.Context, s *State) error {
 		if errors.As(err, &option) {
 			return &OptionError{option.Err}
 		}
+		return err
+	}
+	if err := s.keepTrained(step); err != nil {
 		return err
 	}
 	s.step = step

@@ -15,7 +15,7 @@ import (
 // Validate checks the options by themselves, without a model. Its error is of
 // type [*OptionError]; [Optimize] fails with the same error.
 func (o *Options) Validate() error {
-	for _, check := range []func() error{o.checkFeatures, o.checkFigures, o.checkPrecision, o.checkRuntime, o.checkAliases, o.checkRanges, o.checkCosts, o.checkLimit, o.checkPools, o.checkWorkspaces, o.checkStrategies, o.checkPasses} {
+	for _, check := range []func() error{o.checkFeatures, o.checkFigures, o.checkPrecision, o.checkRuntime, o.checkAliases, o.checkRanges, o.checkCosts, o.checkLimit, o.checkPools, o.checkWorkspaces, o.checkStrategies, o.checkPasses, o.checkAdapters} {
 		if err := check(); err != nil {
 			return &OptionError{err}
 		}

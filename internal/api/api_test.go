@@ -21,7 +21,7 @@ const module = "github.com/onnxmem/onnxmem"
 
 // public are the packages for importers.
 var public = []string{
-	"alloc", "autodiff", "graph", "ilp", "models", "onnx", "ops", "passes", "plan", "plan/verify", "report", "schedule", "schedule/budget", "vm",
+	"alloc", "autodiff", "autodiff/lora", "graph", "ilp", "models", "onnx", "ops", "passes", "plan", "plan/verify", "report", "schedule", "schedule/budget", "vm",
 }
 
 // known are the names that still show a type of an internal package. None may join

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/autodiff/lora"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes"
@@ -68,6 +69,11 @@ type TrainFlags struct {
 	OptimizerSet     map[string]float64 `group:"training" seldom:"" placeholder:"K=V" mapsep:"," help:"Constants of the optimizer: momentum, beta1, beta2, epsilon, weight_decay."`
 	Trainable        string             `group:"training" placeholder:"REGEXP" help:"Initializers to train. Default: chosen by the operators that read them."`
 	Freeze           string             `group:"training" seldom:"" placeholder:"REGEXP" help:"Initializers that are not trained; gradients that only they need are not computed."`
+	LoRA             int                `group:"training" name:"lora" placeholder:"R" help:"Train low-rank adapters of rank R alone (LoRA). The model stays as it is; --trainable adds parameters of its own. run --save-adapter writes what PEFT loads, and merge adds it to the model."`
+	LoRAAlpha        float64            `group:"training" seldom:"" name:"lora-alpha" default:"8" placeholder:"X" help:"Adapters count X / R times (default 8, as in PEFT)."`
+	LoRATargets      string             `group:"training" seldom:"" name:"lora-targets" placeholder:"REGEXP" help:"Modules that get an adapter, by name: products, convolutions, embeddings. Default: the products of a network with attention but those of its heads; of any other, all products and 1 x 1 convolutions."`
+	LoRADropout      float64            `group:"training" seldom:"" name:"lora-dropout" placeholder:"P" help:"Part of the inputs that an adapter does not see (default 0)."`
+	LoRARSLoRA       bool               `group:"training" seldom:"" name:"lora-rslora" help:"Adapters count X / sqrt(R) times (rsLoRA)."`
 	Untie            Untie              `group:"training" seldom:"" placeholder:"REGEXP" help:"Train merged initializers apart. Each node that reads one of them trains its own copy. Without REGEXP: those whose elements are all equal, which exporters merge."`
 	FreezeStatistics bool               `group:"training" seldom:"" help:"BatchNormalization keeps its running statistics and uses them."`
 	Group            []string           `group:"training" seldom:"" sep:"none" placeholder:"NAME=REGEXP" help:"Parameters with a learning rate of their own, the input learning_rate.NAME. May be repeated; the first that matches has a parameter."`
@@ -232,6 +238,25 @@ func (f *TrainFlags) Training() (*autodiff.Options, error) {
 			return nil, &UsageError{fmt.Sprintf("%s: %v", p.flag, err)}
 		}
 		*p.to = r
+	}
+	return opt, nil
+}
+
+// Adapters are the options of --lora; nil without.
+func (f *TrainFlags) Adapters() (*lora.Options, error) {
+	if f.LoRA == 0 {
+		return nil, nil
+	}
+	opt := &lora.Options{Rank: f.LoRA, Alpha: f.LoRAAlpha, Dropout: f.LoRADropout, RankStabilized: f.LoRARSLoRA}
+	if f.LoRATargets != "" {
+		r, err := regexp.Compile(f.LoRATargets)
+		if err != nil {
+			return nil, &UsageError{fmt.Sprintf("--lora-targets: %v", err)}
+		}
+		opt.Targets = r
+	}
+	if err := opt.Validate(); err != nil {
+		return nil, &UsageError{"--lora: " + err.Error()}
 	}
 	return opt, nil
 }

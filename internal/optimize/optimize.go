@@ -182,6 +182,9 @@ func (t *Task) Options() (passes.Options, error) {
 	if opt.Train, err = t.Training(); err != nil {
 		return opt, err
 	}
+	if opt.LoRA, err = t.Adapters(); err != nil {
+		return opt, err
+	}
 	if err := t.precision(&opt); err != nil {
 		return opt, err
 	}

@@ -165,6 +165,9 @@ func (p *prover) made(t, of graph.TensorID) string {
 	if p.isSliced(n) {
 		return p.sliced(t)
 	}
+	if a := p.adapterOf(t); a != nil {
+		return p.adapted(a, t, of)
+	}
 	want := p.upgraded(n, old)
 	if p.step.Made.Products[x.Name] || n.Op != want.op || n.Domain != old.Domain || n.Overload != old.Overload {
 		return p.replaced(t, of)

@@ -69,6 +69,7 @@ func (p *prover) within(t graph.TensorID, ends func(u, id graph.TensorID) bool) 
 		id, known := p.counterpart(u)
 		switch {
 		case u != t && known && ends(u, id):
+		case p.adapters.trained[x.Name]:
 		case x.Data != nil && !known, x.Input && x.Data == nil && x.Name == "labels":
 		case x.Maker < 0 || u != t && known && !p.beside(u, t):
 			wrong = label(p.g, u)

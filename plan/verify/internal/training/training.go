@@ -8,6 +8,7 @@
 //	training.go   Prove: the order of the proofs, and the line of the report
 //	forward.go    the nodes that the loss needs, compared with the source's
 //	bodies.go     those of bodies
+//	adapters.go   low-rank adapters beside them
 //	replaced.go   operators that others replace
 //	opsets.go     what an older node of the source is in opset 18
 //	loss.go       the loss
@@ -56,16 +57,17 @@ type Otherwise struct{ Constants, Products map[string]bool }
 // prover is one run of Prove.
 type prover struct {
 	*subject.Subject
-	g       *graph.Graph
-	step    Step
-	of      *graph.Model // the source, without calls of local functions
-	version int64        // of ai.onnx in the source
-	same    same.Node
-	names   map[graph.TensorID][]string // further names of tensors that were made again
-	byName  map[string]graph.TensorID   // of the step
-	sources map[string]graph.TensorID   // of the source, by name
-	copies  map[string]string           // parameters that are copies, with the initializer that each copies
-	files   [2]*constant.Files          // of the step and of the source
+	g        *graph.Graph
+	step     Step
+	of       *graph.Model // the source, without calls of local functions
+	version  int64        // of ai.onnx in the source
+	same     same.Node
+	names    map[graph.TensorID][]string // further names of tensors that were made again
+	byName   map[string]graph.TensorID   // of the step
+	sources  map[string]graph.TensorID   // of the source, by name
+	copies   map[string]string           // parameters that are copies, with the initializer that each copies
+	adapters *adapters                   // that the step has and the source has not
+	files    [2]*constant.Files          // of the step and of the source
 
 	forward  []bool                    // by node: the loss needs it
 	pairs    []graph.TensorID          // by tensor: what it is in the source; none: not compared yet
@@ -134,9 +136,12 @@ func (p *prover) index() {
 	p.nodes = slices.Repeat([]graph.NodeID{none}, len(p.g.Nodes))
 }
 
-// metadata reads the list of copies.
+// metadata reads the lists of copies and of adapters.
 func (p *prover) metadata() (string, error) {
 	p.copies = map[string]string{}
+	if wrong := p.readAdapters(); wrong != "" {
+		return wrong, nil
+	}
 	text, there := p.Model.Prop("onnxmem.copies")
 	if !there {
 		return "", nil
