@@ -43,6 +43,16 @@ type DeviceUse struct {
 	ConvolutionNodes                           int
 	NoConvolutionLibrary                       error
 	RefusedConvolutions                        map[string]int
+	// Arithmetic says how products and convolutions were computed, that of most nodes first.
+	Arithmetic []Arithmetic
+}
+
+// Arithmetic says how products and convolutions of some nodes were computed on a device. Sums are
+// float32, but for float64 and integers.
+type Arithmetic struct {
+	In    string // what operands are rounded to: their dtype, or TF32 (Options.TF32)
+	By    string // cuBLAS, cuDNN or onnxmem
+	Nodes int
 }
 
 // DeviceMemory is what the driver took for the parts of a session when they were made, by its
@@ -61,6 +71,10 @@ func (s *Session) DeviceUse() *DeviceUse {
 	u := s.x.DeviceUse()
 	if u == nil {
 		return nil
+	}
+	var arithmetic []Arithmetic
+	for _, c := range u.Computed {
+		arithmetic = append(arithmetic, Arithmetic{c.In, c.By, c.Nodes})
 	}
 	return &DeviceUse{
 		Name:                   u.Name,
@@ -87,6 +101,7 @@ func (s *Session) DeviceUse() *DeviceUse {
 		ConvolutionNodes:       u.ConvolutionNodes,
 		NoConvolutionLibrary:   u.NoConvolutionLibrary,
 		RefusedConvolutions:    u.RefusedConvolutions,
+		Arithmetic:             arithmetic,
 		Measured:               DeviceMemory(u.Measured),
 	}
 }

@@ -84,6 +84,12 @@ type Options struct {
 	// of float16 and bfloat16 where it is there: the results differ in rounding.
 	NoDNN bool
 
+	// TF32 has products and convolutions of float32 on a device round their operands to TF32,
+	// the 19 bits of NVIDIA's tensor cores: 10 of the fraction. Sums stay float32, and a plan has
+	// the same bits at every run. It implies DNNFloat32, and does nothing on a GPU of compute
+	// capability 7.5, which has no TF32.
+	TF32 bool
+
 	// DNNFloat32 has cuDNN compute convolutions of float32, too. Without TF32 it was slower
 	// than onnxmem's own kernels on the GPU that was measured (docs/gpu.md).
 	DNNFloat32 bool
@@ -94,7 +100,7 @@ func (o *Options) below() lower.Options {
 	return lower.Options{
 		Workers: o.Workers, Seed: o.Seed, MemoryLimit: o.MemoryLimit, Held: o.Held, Separate: o.Separate, Poison: o.Poison, Guard: lower.Guard(o.Guard),
 		HostFile: o.HostFile, NoPack: o.NoPack, Without: o.Without, CheckLowering: o.CheckLowering, Device: o.Device, NoReplay: o.NoReplay,
-		LeaveUpdates: o.LeaveUpdates, NoBLAS: o.NoBLAS, NoDNN: o.NoDNN, DNNFloat32: o.DNNFloat32,
+		LeaveUpdates: o.LeaveUpdates, NoBLAS: o.NoBLAS, NoDNN: o.NoDNN, DNNFloat32: o.DNNFloat32 || o.TF32, TF32: o.TF32,
 	}
 }
 

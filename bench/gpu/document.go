@@ -99,6 +99,7 @@ type run struct {
 	Machine       string   `json:"machine,omitempty"`      // what kept the order of nodes, where steps were not replayed
 	Products      string   `json:"products,omitempty"`     // the library of matrix products
 	Convolutions  string   `json:"convolutions,omitempty"` // that of convolutions
+	Arithmetic    []string `json:"arithmetic,omitempty"`   // of products and convolutions
 	ArenaBytes    int64    `json:"arena_bytes,omitempty"`
 	FallbackNodes *int     `json:"fallback_nodes,omitempty"`
 	FallbackOps   []string `json:"fallback_operators,omitempty"`

@@ -233,3 +233,42 @@ func TestOnFake(t *testing.T) {
 		t.Errorf("%d parts", len(d.Parts))
 	}
 }
+
+// TestResume: a run takes over what an earlier one measured of a precision, if that was by the
+// same version, and did not fail.
+func TestResume(t *testing.T) {
+	out := t.TempDir()
+	earlier := &document{Tool: "onnxmem 1", Runs: []*run{
+		{Part: precisionPart, Network: "bert", Mode: "adamw", Batch: 32, What: "bf16", Step: 0.5},
+		{Part: precisionPart, Network: "bert", Mode: "adamw", Batch: 32, What: "PyTorch 2 eager bf16", Step: 0.25},
+		{Part: precisionPart, Network: "bert", Mode: "adamw", Batch: 32, What: "TF32", Error: "stopped"},
+		{Part: "steps", Network: "vit_b_16", Mode: "adamw", Batch: 32, What: "bf16", Step: 1},
+	}}
+	if err := earlier.write(out); err != nil {
+		t.Fatal(err)
+	}
+	bert, vit := spec{network: "bert", mode: "adamw", batch: 32, cast: "bf16"}, spec{network: "vit_b_16", mode: "adamw", batch: 32}
+	m := &measurer{opt: &options{Out: out}, doc: &document{Tool: "onnxmem 1"}}
+	if err := m.takeOver(); err != nil {
+		t.Fatal(err)
+	}
+	if r := m.resumed(bert, "bf16"); r == nil || r.Step != 0.5 {
+		t.Errorf("ours: %+v", r)
+	}
+	if r := m.resumed(bert, "eager bf16"); r == nil || r.Step != 0.25 || r.goal() != eagerGoal {
+		t.Errorf("PyTorch's: %+v", r)
+	}
+	if r := m.resumed(bert, "TF32"); r != nil {
+		t.Errorf("one that failed: %+v", r)
+	}
+	if r := m.resumed(vit, "bf16"); r != nil {
+		t.Errorf("one of another part: %+v", r)
+	}
+	other := &measurer{opt: m.opt, doc: &document{Tool: "onnxmem 2"}}
+	if err := other.takeOver(); err != nil || len(other.earlier) != 0 {
+		t.Errorf("of another version: %d runs, %v", len(other.earlier), err)
+	}
+	if got := bert.file(); got != "bert-adamw-32-bf16" {
+		t.Errorf("its files are %q", got)
+	}
+}

@@ -36,6 +36,7 @@ type options struct {
 	Device    string        `env:"DEVICE" default:"cuda" help:"The GPU: cuda, cuda:N or cuda:UUID (default cuda)."`
 	Tests     string        `env:"TESTS" placeholder:"REGEXP" help:"The tests to run (default: all that use the device)."`
 	TimeLimit time.Duration `env:"TIME_LIMIT" default:"9m" help:"The time for everything; parts that get none are cut (default 9m)."`
+	Resume    bool          `env:"RESUME" help:"Take over what an earlier run measured in the part precisions, from results.json of the folder of results."`
 	Fake      string        `env:"FAKE" placeholder:"LIB" help:"Use this fake driver, which runs kernels on the CPU, to try the program out."`
 	LinkBytes int64         `hidden:"" default:"134217728"`
 	Probe     bool          `hidden:"" help:"Describe the device as JSON, and end."`
@@ -104,6 +105,11 @@ func (o *options) measure(ctx context.Context) (*document, error) {
 		Machine: machine{runtime.GOOS, runtime.GOARCH, runtime.NumCPU()}, Parts: []*part{}, Suites: []suite{}, Runs: []*run{},
 	}
 	m := newMeasurer(o, d, nets)
+	if o.Resume {
+		if err := m.takeOver(); err != nil {
+			return d, err
+		}
+	}
 	if !m.open(ctx) {
 		return d, errors.New(d.Parts[0].Message)
 	}

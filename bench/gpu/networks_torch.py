@@ -1,9 +1,12 @@
 """Measure PyTorch's own networks on the GPU: a line of JSON for each measurement.
 
-    networks_torch.py BATCH STEPS MODE NETWORK
+    networks_torch.py BATCH STEPS MODE NETWORK [PRECISION]
 
 MODE is eager or compile. The batch is copied from the host at every step, as onnxmem does. Times are the fastest of STEPS steps, in seconds, of inference and
 of a training step with AdamW; float32, TF32 off; bytes are what PyTorch's allocator reserves.
+
+With a PRECISION, only the training step is measured: float32, tf32 (products and convolutions), bf16 or fp16 (torch.autocast, with a scaled loss for fp16, and TF32 for
+what stays in float32). MODE export writes the network to the file STEPS.
 """
 
 import json
@@ -12,8 +15,12 @@ import time
 
 import torch
 
-batch, steps, mode, name = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
-torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+batch, mode, name = int(sys.argv[1]), sys.argv[3], sys.argv[4]
+steps = 0 if mode == "export" else int(sys.argv[2])
+precision = sys.argv[5] if len(sys.argv) > 5 else None
+torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision not in (None, "float32")
+sixteen = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
+tokens = 512  # of a sequence of GPT-2
 
 
 def network():
@@ -23,6 +30,11 @@ def network():
 
         model = transformers.BertModel(transformers.BertConfig(attn_implementation="sdpa"))
         return model, torch.randint(0, 30000, (batch, 128))
+    if name == "gpt2":
+        import transformers
+
+        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(attn_implementation="eager" if mode == "export" else "sdpa", use_cache=False))
+        return model, torch.randint(0, 50257, (batch, tokens))
     import torchvision
 
     known = {"mnasnet": "mnasnet1_0"}
@@ -35,7 +47,9 @@ def network():
 
 
 def first(y):
-    return y.pooler_output if hasattr(y, "pooler_output") else y
+    if hasattr(y, "pooler_output"):
+        return y.pooler_output
+    return y.logits.flatten(0, 1) if hasattr(y, "logits") and name == "gpt2" else y
 
 
 def measure(kind, step):
@@ -54,7 +68,19 @@ def measure(kind, step):
 
 
 model, images = network()
-labels = torch.zeros(batch, dtype=torch.long)
+if mode == "export":
+
+    class Logits(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, ids):
+            return self.model(ids).logits
+
+    torch.onnx.export(Logits().train(False), (images,), sys.argv[2], input_names=["ids"], output_names=["logits"], opset_version=17, dynamo=False)
+    sys.exit()
+labels = torch.zeros(batch * tokens if name == "gpt2" else batch, dtype=torch.long)
 model = model.cuda()
 forward = torch.compile(model) if mode == "compile" else model
 
@@ -64,17 +90,21 @@ def infer():
         first(forward(images.cuda())).cpu()
 
 
-model.eval()
-measure("inference", infer)
+if precision is None:
+    model.eval()
+    measure("inference", infer)
 model.train()
 optimizer = torch.optim.AdamW(model.parameters())
+scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")
 
 
 def train():
     optimizer.zero_grad(set_to_none=True)
-    loss = torch.nn.functional.cross_entropy(first(forward(images.cuda())), labels.cuda())
-    loss.backward()
-    optimizer.step()
+    with torch.autocast("cuda", dtype=sixteen or torch.bfloat16, enabled=sixteen is not None):
+        loss = torch.nn.functional.cross_entropy(first(forward(images.cuda())), labels.cuda())
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
     loss.item()
 
 

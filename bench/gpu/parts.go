@@ -31,6 +31,7 @@ type partRow struct {
 // parts lists all parts, the most important first. What a part does not need of its share
 // goes to those behind it. Later parts use measurements of earlier ones.
 var parts = []partRow{
+	{precisionPart, 40, (*measurer).precisions},
 	{"networks", 20, (*measurer).forward},
 	{"steps", 20, (*measurer).steps},
 	{memoryPart, 5, (*measurer).memory},

@@ -65,6 +65,7 @@ type spec struct {
 	link    string // "" or as --host-link takes it
 	costs   string // "" or a file for --costs
 	scratch string // "" or a file for --workspaces
+	cast    string // "" or as --autocast takes it
 }
 
 // file is the name of a spec's files, without an ending.
@@ -78,6 +79,9 @@ func (s spec) file() string {
 	}
 	if s.scratch != "" {
 		name += "-workspaces"
+	}
+	if s.cast != "" {
+		name += "-" + s.cast
 	}
 	return name
 }
@@ -107,6 +111,7 @@ type measurer struct {
 	measured map[spec]*run
 	machined map[spec]*run // without replay
 	costs    map[spec]*run
+	earlier  []*run // of a run that is resumed
 }
 
 // command runs a program of the kit and returns its output. The error says the last line
@@ -178,19 +183,26 @@ type planJob struct {
 }
 
 func (m *measurer) makePlan(ctx context.Context, s spec, p *planned) error {
-	i := slices.IndexFunc(m.networks, func(n network) bool { return n.name == s.network })
-	model, err := m.model(ctx, m.networks[i])
+	net := network{name: s.network}
+	if i := slices.IndexFunc(m.networks, func(n network) bool { return n.name == s.network }); i >= 0 {
+		net = m.networks[i]
+	}
+	model, err := m.model(ctx, net)
 	if err != nil {
 		return err
 	}
-	args := []string{"optimize", model, p.path, "--json", "--effort", "fast", "--dim", "batch=" + strconv.Itoa(s.batch)}
-	for _, key := range slices.Sorted(maps.Keys(m.networks[i].dims)) {
-		args = append(args, "--dim", key+"="+m.networks[i].dims[key])
+	args := []string{"optimize", model, p.path, "--json", "--effort", "fast"}
+	if !exported[s.network] { // whose lengths are fixed
+		args = append(args, "--dim", "batch="+strconv.Itoa(s.batch))
+	}
+	for _, key := range slices.Sorted(maps.Keys(net.dims)) {
+		args = append(args, "--dim", key+"="+net.dims[key])
 	}
 	if s.mode != inference {
 		args = append(args, "--train", "--optimizer", s.mode)
+		args = append(args, trainingFlags[s.network]...)
 	}
-	for flag, value := range map[string]string{"--limit": s.limit, "--host-link": s.link, "--costs": s.costs, "--workspaces": s.scratch} {
+	for flag, value := range map[string]string{"--limit": s.limit, "--host-link": s.link, "--costs": s.costs, "--workspaces": s.scratch, "--autocast": s.cast} {
 		if value != "" {
 			args = append(args, flag, value)
 		}
@@ -210,6 +222,9 @@ func (m *measurer) model(ctx context.Context, n network) (string, error) {
 		path += "-" + key + n.set[key]
 	}
 	path = filepath.Join(m.work, path+".onnx")
+	if exported[n.name] {
+		return m.export(ctx, n.name, path)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, err := os.Stat(path); err == nil {
@@ -251,7 +266,12 @@ type ran struct {
 		Replayed  int      `json:"replayed_steps"`
 		Products  string   `json:"product_library"`
 		Convolver string   `json:"convolution_library"`
-		Measured  struct {
+		Computed  []struct {
+			In    string `json:"in"`
+			By    string `json:"by"`
+			Nodes int    `json:"nodes"`
+		} `json:"arithmetic"`
+		Measured struct {
 			Kernels int64 `json:"kernel_bytes"`
 			Library int64 `json:"library_bytes"`
 			Graph   int64 `json:"graph_bytes"`
@@ -299,6 +319,9 @@ func (r *run) fill(out *ran) {
 	r.Prepare, r.Step = out.Times.Prepare/1e3, out.Times.Step/1e3
 	if r.PlannedBytes > 0 && d.Taken > 0 {
 		r.Deviation = relative(float64(r.blockBytes()), float64(r.PlannedBytes))
+	}
+	for _, a := range d.Computed {
+		r.Arithmetic = append(r.Arithmetic, fmt.Sprintf("%s for %d nodes (%s)", a.In, a.Nodes, a.By))
 	}
 	for _, o := range out.Outputs {
 		if o.Identical != nil && (r.SameBits == nil || *r.SameBits) {

@@ -75,6 +75,9 @@ func (r *run) verdict() string {
 	} else if r.SameBits != nil {
 		add("BITS DIFFER from apart")
 	}
+	if len(r.Arithmetic) > 0 && r.Part == precisionPart {
+		add("%s", strings.Join(r.Arithmetic, ", "))
+	}
 	if r.ReplayedSteps > 0 {
 		add("%d steps replayed", r.ReplayedSteps)
 	}
@@ -88,7 +91,12 @@ func (r *run) verdict() string {
 	}
 	if r.OfTorch > 0 {
 		verdict := ""
-		if r.barred() {
+		if goal := r.goal(); goal > 0 {
+			verdict = fmt.Sprintf(", within %.1f", goal)
+			if r.OfTorch > goal {
+				verdict = fmt.Sprintf(", BEYOND %.1f", goal)
+			}
+		} else if r.barred() {
 			verdict = ", within 1.5"
 			if r.OfTorch > torchBar {
 				verdict = ", BEYOND 1.5"

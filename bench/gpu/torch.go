@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,18 +74,9 @@ func (m *measurer) torchJobs() (list []torchJob) {
 // torch measures PyTorch's forms of the networks on the same GPU. Base is our step. Both copy
 // the batch from the host at every step.
 func (m *measurer) torch(ctx context.Context, p *part) {
-	python, err := findTool("python3")
+	python, program, err := m.torchTools(ctx)
 	if err != nil {
-		p.Status, p.Message = absent, "no python3 on PATH"
-		return
-	}
-	if _, err := m.command(ctx, m.work, python, "-c", "import torch; torch.cuda.init()"); err != nil {
-		p.Status, p.Message = absent, fmt.Sprintf("no PyTorch with a GPU: %v", err)
-		return
-	}
-	program := filepath.Join(m.work, "networks_torch.py")
-	if err := os.WriteFile(program, torchProgram, 0o644); err != nil {
-		p.Status, p.Message = failed, err.Error()
+		p.Status, p.Message = absent, err.Error()
 		return
 	}
 	for _, j := range m.torchJobs() {
@@ -103,6 +95,18 @@ func (m *measurer) torch(ctx context.Context, p *part) {
 			m.add(p, &run{Network: j.network, Mode: inference, Batch: j.batch, What: "PyTorch " + j.mode, Error: err.Error()})
 		}
 	}
+}
+
+// torchTools returns python3 with PyTorch for a GPU, and where networks_torch.py is.
+func (m *measurer) torchTools(ctx context.Context) (python, program string, err error) {
+	if python, err = findTool("python3"); err != nil {
+		return "", "", errors.New("no python3 on PATH")
+	}
+	if _, err := m.command(ctx, m.work, python, "-c", "import torch; torch.cuda.init()"); err != nil {
+		return "", "", fmt.Errorf("no PyTorch with a GPU: %w", err)
+	}
+	program = filepath.Join(m.work, "networks_torch.py")
+	return python, program, os.WriteFile(program, torchProgram, 0o644)
 }
 
 // torchRuns reads the lines of networks_torch.py; others, such as warnings, are left out.

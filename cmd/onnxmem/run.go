@@ -51,6 +51,7 @@ type runCmd struct {
 	Replay        string            `group:"machine" seldom:"" default:"yes" enum:"yes,no" help:"With --device: launch steps from the third on as one CUDA graph. yes where that is possible, or no (gorgonia's machine runs every node)."`
 	Profile       string            `group:"output" out:"the profile" placeholder:"FILE.json" help:"Write times, algorithms, load and lifetimes as a trace. It shows the last step, for Perfetto or Chrome."`
 	CostsOut      string            `group:"output" out:"the costs" placeholder:"FILE.json" help:"Write the time of each node. It is the minimum over the steps in nanoseconds, for optimize --costs."`
+	TF32          bool              `group:"machine" name:"tf32" help:"With --device: products and convolutions of float32 on tensor cores, with operands rounded to TF32 (10 bits of fraction) and float32 sums. Faster than float32; the same bits at every run. Convolutions by cuDNN where it is found."`
 	CUBLAS        string            `group:"machine" seldom:"" name:"cublas" default:"auto" enum:"auto,off" help:"With --device: matrix products by NVIDIA's cuBLAS. auto: where it is found; off: always by onnxmem's own kernels."`
 	CUDNN         string            `group:"machine" seldom:"" name:"cudnn" default:"auto" enum:"auto,all,off" help:"With --device: convolutions by NVIDIA's cuDNN. Where it is found, with their gradients: those of 16 bits (auto), float32, too, for which onnxmem's own kernels were faster (all), or none (off)."`
 	WorkspacesOut string            `group:"output" seldom:"" out:"the workspaces" placeholder:"FILE.json" help:"With --device: write the bytes of scratch that the kernels of each node take, for optimize --workspaces."`
@@ -250,6 +251,8 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 		return usagef("--workers %d: expected 0 or more", c.Workers)
 	case c.WorkspacesOut != "" && c.Device == "":
 		return usagef("--workspaces-out needs --device")
+	case c.TF32 && c.Device == "":
+		return usagef("--tf32 needs --device: the CPU computes in float32")
 	case c.TimeLimit < 0:
 		return usagef("--time-limit %v: expected 0 or more", c.TimeLimit)
 	}
@@ -480,7 +483,7 @@ func verdict(bits *vm.Check, reference *vm.ReferenceCheck) error {
 }
 
 func (c *runCmd) options() vm.Options {
-	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", NoReplay: c.Replay == "no", NoBLAS: c.CUBLAS == "off", NoDNN: c.CUDNN == "off", DNNFloat32: c.CUDNN == "all", HostFile: c.HostFile, Without: c.Without, CheckLowering: c.DebugLowering, LeaveUpdates: true}
+	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", NoReplay: c.Replay == "no", NoBLAS: c.CUBLAS == "off", NoDNN: c.CUDNN == "off", DNNFloat32: c.CUDNN == "all", TF32: c.TF32, HostFile: c.HostFile, Without: c.Without, CheckLowering: c.DebugLowering, LeaveUpdates: true}
 	if c.MemoryLimit != nil {
 		opt.MemoryLimit = max(int64(*c.MemoryLimit), 1) // 0 would mean the free memory
 	}

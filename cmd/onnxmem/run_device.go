@@ -38,6 +38,7 @@ type runDevice struct {
 	ConvolutionNodes       int               `json:"convolution_library_nodes,omitempty"`
 	NoConvolutionLibrary   string            `json:"no_convolution_library,omitempty"`
 	Refused                []refusedByReason `json:"refused_convolutions,omitempty"`
+	Arithmetic             []arithmetic      `json:"arithmetic,omitempty"`
 }
 
 // measured is what the driver took for the parts of a session.
@@ -55,6 +56,13 @@ type measured struct {
 type refusedByReason struct {
 	Reason string `json:"reason"`
 	Nodes  int    `json:"nodes"`
+}
+
+// arithmetic says how products and convolutions of some nodes were computed.
+type arithmetic struct {
+	In    string `json:"in"`
+	By    string `json:"by"`
+	Nodes int    `json:"nodes"`
 }
 
 // deviceOf returns what a session took and did on its GPU; nil if it has none.
@@ -77,6 +85,9 @@ func deviceOf(s *vm.Session) *runDevice {
 	}
 	for _, reason := range slices.Sorted(maps.Keys(u.RefusedConvolutions)) {
 		d.Refused = append(d.Refused, refusedByReason{reason, u.RefusedConvolutions[reason]})
+	}
+	for _, a := range u.Arithmetic {
+		d.Arithmetic = append(d.Arithmetic, arithmetic(a))
 	}
 	return d
 }
@@ -106,6 +117,13 @@ func (d *runDevice) print(w io.Writer) {
 	printLibrary(w, "convolutions", d.ConvolutionLibrary, d.ConvolutionLibraryPath, d.ConvolutionNodes, d.NoConvolutionLibrary)
 	for _, r := range d.Refused {
 		fmt.Fprintf(w, "%-20s %d nodes by onnxmem's own kernels: %s\n", "convolutions", r.Nodes, r.Reason)
+	}
+	var list []string
+	for _, a := range d.Arithmetic {
+		list = append(list, fmt.Sprintf("%s for %d nodes (%s)", a.In, a.Nodes, a.By))
+	}
+	if len(list) > 0 {
+		fmt.Fprintf(w, "%-20s %s\n", "products in", strings.Join(list, ", "))
 	}
 	if d.ReplayedSteps > 0 {
 		fmt.Fprintf(w, "%-20s %d steps as one CUDA graph\n", "replayed", d.ReplayedSteps)

@@ -31,6 +31,8 @@ type Output struct {
 	Near []float64
 	// Open marks elements that the specification leaves undefined; nil: none.
 	Open []bool
+
+	scaled float64 // by how much Mass is larger than the sum of the magnitudes; 0: it is not
 }
 
 // bound is the information about an output that determines its tolerance.
@@ -38,6 +40,7 @@ type bound struct {
 	mass, near []float64
 	open       []bool
 	exact      bool
+	scaled     float64
 }
 
 // bounded returns the bound of output k, to be filled.
@@ -98,7 +101,7 @@ func (l Layout) Node(n *graph.Node, version int64, in []*Tensor) (out []Output, 
 		for j, v := range made[i].I {
 			made[i].I[j] = wrap(made[i].Type, v)
 		}
-		out = append(out, Output{Tensor: made[i], Exact: b.exact || exact[k] && b.mass == nil, Mass: b.mass, Near: b.near, Open: b.open})
+		out = append(out, Output{Tensor: made[i], Exact: b.exact || exact[k] && b.mass == nil, Mass: b.mass, Near: b.near, Open: b.open, scaled: b.scaled})
 	}
 	return out, nil
 }
@@ -118,6 +121,21 @@ func (o Output) After(made Output) Output {
 			b = made.Mass[i]
 		}
 		y.Mass[i] = a + 1.5*b
+	}
+	return y
+}
+
+// Narrowed returns o with a tolerance for two operands of each product that were rounded, each
+// by at most unit of its size. o is a sum of products.
+func (o Output) Narrowed(unit float64) Output {
+	if unit == 0 || o.Mass == nil {
+		return o
+	}
+	y := o
+	y.Mass = slices.Clone(o.Mass)
+	more := 2 * unit / max(o.scaled, 1) / (roundings * precisions[o.Type].inner)
+	for i, v := range o.Mass {
+		y.Mass[i] += more * v
 	}
 	return y
 }
@@ -174,6 +192,7 @@ func (c *evaluation) sums(k int, mass []float64, n int) {
 		mass[i] *= 1 + more/roundings
 	}
 	c.terms(k, mass)
+	c.bounded(k).scaled = 1 + more/roundings
 }
 
 // Compare compares the result of another implementation with the output: type, shape

@@ -90,14 +90,14 @@ var errNoAlgorithm = errors.New("no algorithm that is deterministic and takes at
 // Convolution prepares a convolution with alpha 1 and beta 0. For the operands, first and
 // second, see driver.DNNConvolution.Prepare; all addresses are multiples of 16. The
 // algorithm is the first of cuDNN's list, which rests on the shapes and the device alone,
-// that is deterministic, has sums of float32 without TF32, and needs no workspace beyond
+// that is deterministic, has sums of float32, without TF32 unless the shape asks for it, and needs no workspace beyond
 // MostConvolutionScratch. The convolution lives as long as the queue.
 func (d *DNN) Convolution(s *driver.DNNShape, first, second, out driver.Ptr) (*Convolution, error) {
 	c, err := d.handle.Describe(s)
 	if err != nil {
 		return nil, err
 	}
-	a, bytes, err := choose(c, s.Type)
+	a, bytes, err := choose(c, s)
 	if err != nil {
 		return nil, errors.Join(err, c.Destroy())
 	}
@@ -115,10 +115,11 @@ func (d *DNN) Convolution(s *driver.DNNShape, first, second, out driver.Ptr) (*C
 }
 
 // choose sets the arithmetic of a convolution and chooses its algorithm. float32 must not
-// become TF32. Products of 16-bit elements are exact in float32, with tensor cores, too.
-func choose(c *driver.DNNConvolution, t driver.DNNType) (driver.DNNAlgorithm, int64, error) {
+// become TF32 unless that was asked for, and never float16. Products of 16-bit elements are
+// exact in float32, with tensor cores, too.
+func choose(c *driver.DNNConvolution, s *driver.DNNShape) (driver.DNNAlgorithm, int64, error) {
 	m := driver.DNNAnyMath
-	if t == driver.DNNFloat32 {
+	if s.Type == driver.DNNFloat32 && !s.TF32 {
 		m = driver.DNNFMA
 	}
 	if err := c.SetMath(m); err != nil {
@@ -136,7 +137,7 @@ func choose(c *driver.DNNConvolution, t driver.DNNType) (driver.DNNAlgorithm, in
 			continue
 		case a.Fourier: // its rounding depends on the largest element of an image
 			continue
-		case a.Winograd && t != driver.DNNFloat32: // what it transforms would be rounded to 16 bits
+		case a.Winograd && m != driver.DNNFMA: // what it transforms would be rounded to fewer bits
 			continue
 		}
 		if m != driver.DNNFMA { // what is listed is for the arithmetic that the list says

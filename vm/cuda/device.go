@@ -163,6 +163,9 @@ func (d *Device) retain() (err error) {
 	return err
 }
 
+// Arch is the architecture: 10 times the major compute capability plus the minor one.
+func (d *Device) Arch() int { return d.arch }
+
 // Name returns the product name.
 func (d *Device) Name() string { return d.name }
 

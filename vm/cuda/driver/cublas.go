@@ -42,8 +42,8 @@ type BLASHandle struct {
 }
 
 // NewHandle creates the state for a stream, in the current context. Products of float32
-// are computed in float32, not in TF32, and those of 16-bit types are summed up in
-// float32.
+// are computed in float32 unless they ask for TF32, and those of 16-bit types are summed up
+// in float32.
 func (b *BLAS) NewHandle(s Stream) (*BLASHandle, error) {
 	const noReducedSums = 16 // of CUBLAS_DEFAULT_MATH: no sums in fewer bits than the arithmetic
 	h := &BLASHandle{b: b}
@@ -103,11 +103,13 @@ type BLASMatrix struct {
 }
 
 // BLASProduct is a batch of products C = alpha·A·B + beta·C, where A is M x K, B is K x N,
-// after they were transposed, and C is M x N. The arithmetic is that of float32.
+// after they were transposed, and C is M x N. Sums are of float32, and so are products unless
+// the operands are rounded to TF32.
 type BLASProduct struct {
 	M, N, K, Batch int32
 	Type           BLASType
 	A, B, C        BLASMatrix
+	TF32           bool // for BLASFloat32
 }
 
 // PreparedProduct is a product with everything that a call needs; a call costs no
@@ -123,6 +125,7 @@ type PreparedProduct struct {
 func (h *BLASHandle) Prepare(p *BLASProduct, alpha, beta unsafe.Pointer) *PreparedProduct {
 	const (
 		computeFloat32 = 68          // CUBLAS_COMPUTE_32F
+		computeTF32    = 77          // CUBLAS_COMPUTE_32F_FAST_TF32
 		anyAlgorithm   = ^uintptr(0) // CUBLAS_GEMM_DEFAULT
 		transposed     = uintptr(1)  // CUBLAS_OP_T
 	)
@@ -132,13 +135,16 @@ func (h *BLASHandle) Prepare(p *BLASProduct, alpha, beta unsafe.Pointer) *Prepar
 		}
 		return 0
 	}
-	t := uintptr(p.Type)
+	t, compute := uintptr(p.Type), uintptr(computeFloat32)
+	if p.TF32 {
+		compute = computeTF32
+	}
 	return &PreparedProduct{h, [23]uintptr{
 		h.at, turned(&p.A), turned(&p.B), uintptr(p.M), uintptr(p.N), uintptr(p.K), uintptr(alpha),
 		uintptr(p.A.At), t, uintptr(p.A.Lead), uintptr(p.A.Stride),
 		uintptr(p.B.At), t, uintptr(p.B.Lead), uintptr(p.B.Stride), uintptr(beta),
 		uintptr(p.C.At), t, uintptr(p.C.Lead), uintptr(p.C.Stride),
-		uintptr(p.Batch), computeFloat32, anyAlgorithm,
+		uintptr(p.Batch), compute, anyAlgorithm,
 	}}
 }
 

@@ -139,7 +139,7 @@ type DNNMath int32
 // The kinds of arithmetic.
 const (
 	DNNAnyMath     DNNMath = 0 // cuDNN's choice: with TF32 for float32
-	DNNTensorCores DNNMath = 1
+	DNNTensorCores DNNMath = 1 // with TF32 for float32
 	DNNConverting  DNNMath = 2 // operands of float32 become float16
 	DNNFMA         DNNMath = 3 // without tensor cores
 )
@@ -173,6 +173,7 @@ type DNNShape struct {
 	Groups                 int32
 	Image, Weights, Result []int32
 	Pad, Stride, Dilation  []int32
+	TF32                   bool // the operands, which are DNNFloat32, are rounded to TF32
 }
 
 // DNNConvolution is a convolution that is described to cuDNN.

@@ -39,6 +39,9 @@ var header []byte
 //go:embed native/shared.h
 var shared []byte
 
+//go:embed native/tensor.inc
+var tensor []byte
+
 // ErrNoCompiler is wrapped by the error of Build where there is no C++ compiler.
 var ErrNoCompiler = errors.New("no C++ compiler")
 
@@ -59,7 +62,7 @@ func Build() (library, compiler, include string, err error) {
 		return "", "", "", err
 	}
 	include = filepath.Join(cache, "onnxmem", "fakecuda", sum(header, shared, []byte(compiler), version))
-	folder := filepath.Join(include, sum(source, fibres))
+	folder := filepath.Join(include, sum(source, fibres, tensor))
 	library = filepath.Join(folder, "libfakecuda.so")
 	if err := place(include, func(tmp string) error {
 		return write(tmp, map[string][]byte{"cuda_cpu.h": header, "shared.h": shared})
@@ -125,7 +128,7 @@ func write(folder string, files map[string][]byte) error {
 
 // build compiles the library in a folder.
 func build(folder, compiler string) error {
-	if err := write(folder, map[string][]byte{"fake.cpp": source, "fibres.h": fibres, "shared.h": shared}); err != nil {
+	if err := write(folder, map[string][]byte{"fake.cpp": source, "fibres.h": fibres, "shared.h": shared, "tensor.inc": tensor}); err != nil {
 		return err
 	}
 	cmd := exec.Command(compiler, "-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-o", "libfakecuda.so", "fake.cpp", "-ldl")

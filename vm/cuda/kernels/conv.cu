@@ -31,6 +31,10 @@ template <class L> struct Weights {
 		for (int i = 0; i < each; i++) r[i] = t.at[0] != far && first + i * places.atStep < length ? p[i * step] : T{};
 	}
 	__device__ __forceinline__ void put(C *to, const T (&r)[each]) const { places.put(to, r, Plain<T>()); }
+#ifdef TENSOR
+	template <class E> __device__ __forceinline__ void hold(E *to, const T (&r)[each]) const { places.hold(to, r); }
+#endif
+	__device__ __forceinline__ bool along() const { return true; }
 };
 
 template <class L> static __device__ __forceinline__ void conv(T *y, C *parts, const T *x, const T *w, const T *bias, const T *added, const Slide &s, u32 block, const Finish &f) {
@@ -65,7 +69,7 @@ template <class L> static __device__ __forceinline__ void conv(T *y, C *parts, c
 	for (int j = 0; j < L::qn; j++)
 #pragma unroll
 		for (int i = 0; i < 4; i++) {
-			Column c(s, n0 + L::column() + 32 * j + i);
+			Column c(s, n0 + L::column() + L::across * j + i);
 			to[j][i] = (Index)c.image * (Index)s.yImage + (Index)c.at[0] * s.yStep[0] + (Index)c.at[1] * s.yStep[1] + (Index)c.at[2] * s.yStep[2];
 		}
 	Index start = group * s.yGroup + s.yStart;

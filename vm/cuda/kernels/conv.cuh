@@ -110,4 +110,8 @@ template <class T, class L, bool AlongK, class R = Plain<T>> struct Image {
 		}
 	}
 	__device__ __forceinline__ void put(C *to, const T (&r)[each]) const { places.put(to, r, read); }
+#ifdef TENSOR
+	template <class E> __device__ __forceinline__ void hold(E *to, const T (&r)[each]) const { places.hold(to, r); }
+#endif
+	__device__ __forceinline__ bool along() const { return AlongK; }
 };

@@ -15,7 +15,7 @@ func TestHeaders(t *testing.T) {
 	}{
 		{"KERNEL(f, ()) {}", nil},
 		{Text("poison.cu"), []string{"prelude.cuh"}},
-		{Text("qconv.cu"), []string{"conv.cuh", "index.cuh", "prelude.cuh", "product.cuh", "qproduct.cuh"}},
+		{Text("qconv.cu"), []string{"conv.cuh", "index.cuh", "prelude.cuh", "product.cuh", "qproduct.cuh", "tensor.cuh"}},
 		{"#include \"elementwise.cuh\"\n", []string{"activation.cuh", "arithmetic.cuh", "convert.cuh", "elementwise.cuh", "prelude.cuh", "random.cuh"}},
 	} {
 		headers := Headers(c.program)

@@ -3,11 +3,16 @@
 // is a product without a matrix in memory. Each element is summed in rising k.
 #pragma once
 #include "index.cuh"
+#ifdef TENSOR
+#include "tensor.cuh"
+#endif
 
 // KERNEL_FOR is KERNEL for blocks of at most that many threads, of which an SM holds at
 // least that many blocks.
 #ifdef CUDA_ON_CPU
 #define KERNEL_FOR(threads, blocks, name, params) KERNEL(name, params)
+#elif defined(TENSOR) // whose tiles need more registers
+#define KERNEL_FOR(threads, blocks, name, params) extern "C" __global__ void __launch_bounds__(threads, threads > 128 ? 1 : 2) name params
 #else
 #define KERNEL_FOR(threads, blocks, name, params) extern "C" __global__ void __launch_bounds__(threads, blocks) name params
 #endif
@@ -28,19 +33,21 @@ template <class T> struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) Quad { T v
 // have a K-th of each k and the same elements, whose sums are added up at the end: so a
 // small tile has enough warps, too.
 template <int QM, int QN, int WM, int WN, int K, int S = 1> struct Tile {
-	static constexpr int qm = QM, qn = QN, depth = K, slices = S, warps = WM * WN;
+	static constexpr int qm = QM, qn = QN, across = 32, depth = K, slices = S, warps = WM * WN;
 	static constexpr int m = 16 * QM * WM, n = 32 * QN * WN, k = K * S, threads = 32 * WM * WN * S;
 	static __device__ __forceinline__ int slice() { return S == 1 ? 0 : threadIdx.x / (32 * warps); }
 	static __device__ __forceinline__ int warp() { return S == 1 ? threadIdx.x / 32 : threadIdx.x / 32 % warps; }
 	static __device__ __forceinline__ int row() { return warp() / WN * (16 * QM) + threadIdx.x % 32 / 8 * 4; }
 	static __device__ __forceinline__ int column() { return warp() % WN * (32 * QN) + threadIdx.x % 8 * 4; }
 };
+#ifndef TENSOR
 typedef Tile<2, 2, 4, 2, 8> Tile128;
 typedef Tile<2, 2, 4, 1, 8> Tile128x64;
 typedef Tile<2, 2, 2, 2, 8> Tile64x128;
 typedef Tile<1, 2, 2, 2, 16> Tile32x128;
 typedef Tile<2, 2, 2, 1, 8, 2> Tile64;
 typedef Tile<1, 1, 2, 1, 8, 2> Tile32;
+#endif
 
 // Stage is a tile of A and one of B in shared memory, by k. The rows are longer by 4
 // elements, so that neither those who write along k nor those who write across it meet
@@ -126,7 +133,9 @@ template <class L, class C> struct Sums {
 template <int Length, int K, int Threads> struct Places {
 	static constexpr int each = Length * K / Threads;
 	int at, k, atStep, kStep;
+	bool along;
 	__device__ __forceinline__ void choose(bool alongK) {
+		along = alongK;
 		if (alongK) {
 			at = threadIdx.x / K, k = threadIdx.x % K, atStep = Threads / K, kStep = 0;
 		} else {
@@ -139,6 +148,16 @@ template <int Length, int K, int Threads> struct Places {
 #pragma unroll
 		for (int i = 0; i < each; i++) p[i * step] = read(r[i], i);
 	}
+#ifdef TENSOR
+	// hold puts elements into a side of tensor.cuh.
+	template <class E, class T> __device__ __forceinline__ void hold(E *to, const T (&r)[each]) const {
+		typedef Held<E, Length, K> Side;
+		E *p = to + (along ? at * Side::line + k : k * Side::across + at);
+		int step = along ? atStep * Side::line : kStep * Side::across;
+#pragma unroll
+		for (int i = 0; i < each; i++) p[i * step] = bits(r[i]);
+	}
+#endif
 };
 
 // Plain reads elements as they are. A reader is told which place of the thread an element
@@ -226,6 +245,23 @@ template <class T, class I, int Length, int K, int Threads, class R = Plain<T>> 
 			}
 		}
 	}
+	__device__ __forceinline__ bool along() const { return alongK; }
+#ifdef TENSOR
+	// hold puts elements into a side of tensor.cuh.
+	template <class E> __device__ __forceinline__ void hold(E *to, const T (&r)[each]) const {
+		typedef Held<E, Length, K> Side;
+		int in = (u32)k % K;
+		E *p = to + (alongK ? at * Side::line + in : in * Side::across + at);
+		int step = alongK ? Threads / (K / 4) * Side::line : Threads / (Length / 4) * Side::across;
+#pragma unroll
+		for (int i = 0; i < fours; i++) {
+			Quad<E> four;
+#pragma unroll
+			for (int j = 0; j < 4; j++) four.v[j] = bits(r[4 * i + j]);
+			*(Quad<E> *)(p + i * step) = four;
+		}
+	}
+#endif
 };
 
 // Unplanned is the plan of loaders that need none. A plan prepares the fetches of the

@@ -70,6 +70,10 @@ template <class L> struct Weights {
 		inner += L::k;
 	}
 	__device__ __forceinline__ void put(C *to, const T (&r)[each]) const { side.put(to, r); }
+#ifdef TENSOR
+	template <class E> __device__ __forceinline__ void hold(E *to, const T (&r)[each]) const { side.hold(to, r); }
+#endif
+	__device__ __forceinline__ bool along() const { return side.along(); }
 };
 
 #ifdef GRADIENT
@@ -111,6 +115,10 @@ template <class L> struct Image {
 		inner += L::k;
 	}
 	__device__ __forceinline__ void put(C *to, const T (&r)[each]) const { places.put(to, r, Plain<T>()); }
+#ifdef TENSOR
+	template <class E> __device__ __forceinline__ void hold(E *to, const T (&r)[each]) const { places.hold(to, r); }
+#endif
+	__device__ __forceinline__ bool along() const { return true; }
 };
 #else
 // Image is the side of the positions: a thread has one position, in several channels of
@@ -155,6 +163,10 @@ template <class L> struct Image {
 		inner += L::k;
 	}
 	__device__ __forceinline__ void put(C *to, const T (&r)[each]) const { places.put(to, r, Plain<T>()); }
+#ifdef TENSOR
+	template <class E> __device__ __forceinline__ void hold(E *to, const T (&r)[each]) const { places.hold(to, r); }
+#endif
+	__device__ __forceinline__ bool along() const { return false; }
 };
 #endif
 
@@ -204,7 +216,7 @@ template <class L> static __device__ __forceinline__ void conv(T *y, C *parts, c
 	for (int j = 0; j < L::qn; j++)
 #pragma unroll
 		for (int i = 0; i < 4; i++) {
-			int n = first + n0 + L::column() + 32 * j + i;
+			int n = first + n0 + L::column() + L::across * j + i;
 			to[j][i] = start + (whole ? column(s, n) : n);
 		}
 	sums.each([&](int row, int column, int j, C *v) {

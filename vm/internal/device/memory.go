@@ -43,8 +43,9 @@ type Memory struct {
 	Syncs int   // waits of the host for the device, in the last run
 }
 
-// Libraries says which products and convolutions are left to NVIDIA's libraries.
-type Libraries struct{ NoBLAS, NoDNN, Float32 bool }
+// Libraries says which products and convolutions are left to NVIDIA's libraries, and whether
+// those of float32 are computed in TF32.
+type Libraries struct{ NoBLAS, NoDNN, Float32, TF32 bool }
 
 // mirror is a part of a block of host memory, and its block of device memory.
 type mirror struct {
@@ -60,7 +61,7 @@ func NewRoom(d *cuda.Device, pr *program.Program, mem *store.Store, by Libraries
 		return nil, err
 	}
 	g := &Memory{mem: mem, pr: pr, Device: d, Queue: q, placed: map[program.ExtentOnHost]driver.Ptr{}, Scratch: map[graph.NodeID]int64{}}
-	g.Kernels = &gpu.Kernels{Queue: q, At: g.At, OwnProducts: by.NoBLAS, OwnConvolutions: by.NoDNN, LibraryFloat32: by.Float32}
+	g.Kernels = &gpu.Kernels{Queue: q, At: g.At, OwnProducts: by.NoBLAS, OwnConvolutions: by.NoDNN, LibraryFloat32: by.Float32, TF32: by.TF32}
 	if err := g.Kernels.WatchFaults(); err != nil {
 		return nil, errors.Join(err, q.Close())
 	}

@@ -1,6 +1,9 @@
 package device
 
-import "github.com/onnxmem/onnxmem/vm/internal/store"
+import (
+	"github.com/onnxmem/onnxmem/vm/internal/gpu"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
+)
 
 // Use says what a session takes and does on its GPU. Sizes are in bytes.
 type Use struct {
@@ -43,6 +46,8 @@ type Use struct {
 	ConvolutionNodes                           int
 	NoConvolutionLibrary                       error
 	RefusedConvolutions                        map[string]int
+	// Computed says how products and convolutions were computed, and of how many nodes.
+	Computed []gpu.Computed
 }
 
 // Measured is what the driver took for the parts of a session when they were made, by its
@@ -64,7 +69,7 @@ func (g *Memory) Uses(resident *store.Block) *Use {
 	}
 	u.Library, u.LibraryPath, u.LibraryNodes, u.NoLibrary = g.Kernels.Library()
 	u.ConvolutionLibrary, u.ConvolutionLibraryPath, u.ConvolutionNodes, u.NoConvolutionLibrary = g.Kernels.ConvolutionLibrary()
-	u.RefusedConvolutions = g.Kernels.RefusedConvolutions()
+	u.RefusedConvolutions, u.Computed = g.Kernels.RefusedConvolutions(), g.Kernels.Computed()
 	m := &u.Measured
 	m.ScratchBytes, m.ConstantBytes, m.LibraryBytes = g.Queue.Taken()
 	for _, t := range g.tables {

@@ -390,6 +390,9 @@ func (w *comparer) evaluate(st *lower.Step, in []*reference.Tensor) (out []refer
 	}
 	go func() {
 		out, err = reference.Layout{Block: st.Call().ChannelBlock()}.Node(n, st.Call().Version, in)
+		for i := range out {
+			out[i] = out[i].Narrowed(st.Call().Rounding)
+		}
 		close(done)
 	}()
 	s := st.Frame.Site

@@ -74,7 +74,7 @@ func (s *Session) takeBlocks() error {
 	if s.Options.Device == nil {
 		return nil
 	}
-	if s.GPU, err = device.NewRoom(s.Options.Device, s.Program, &s.Mem, device.Libraries{NoBLAS: s.Options.NoBLAS, NoDNN: s.Options.NoDNN, Float32: s.Options.DNNFloat32}); err != nil {
+	if s.GPU, err = device.NewRoom(s.Options.Device, s.Program, &s.Mem, device.Libraries{NoBLAS: s.Options.NoBLAS, NoDNN: s.Options.NoDNN, Float32: s.Options.DNNFloat32, TF32: s.Options.TF32}); err != nil {
 		return err
 	}
 	s.Device, s.gpu = s.GPU, &gpuSession{Memory: s.GPU, s: s}

@@ -96,7 +96,15 @@ type Call struct {
 	// Way says which algorithm computes the node, and what it computes at once: "implicit GEMM
 	// 3x3, bias". A kernel sets it when it is prepared; "" if the operator has only one.
 	Way string
+	// Rounding bounds by how much, relative to its size, the kernel rounds an operand of a
+	// product or a convolution before it multiplies; 0: not at all. A kernel sets it when it is
+	// prepared.
+	Rounding float64
 }
+
+// TF32Rounding is the Rounding of TF32, which has 10 bits of a float32's fraction. Tensor cores
+// may cut the others off.
+const TF32Rounding = 0x1p-10
 
 // Has reports whether input i is present.
 func (c *Call) Has(i int) bool { return i < len(c.In) && c.In[i] != nil }

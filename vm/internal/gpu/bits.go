@@ -124,7 +124,7 @@ func (n *Node) multiplyBits(b *form.BitWeights) error {
 	}
 	r := &result{y: y, bias: b.Bias, rows: p.m, columns: p.n, finish: noFinish()}
 	r.finish.BiasColumn = 1
-	s := splitProduct(p.m, p.n, p.k, 1, computeBytes(y))
+	s := splitProduct(tilesOf(computeBytes(y)), p.m, p.n, p.k, 1)
 	v := bitProduct{
 		m: int32(p.m), n: int32(p.n), k: int32(p.k), chunk: int32(s.chunk), total: int64(y.Len()),
 		blocks: int32(b.Blocks()), shift: int32(bits.TrailingZeros(uint(b.Block))), scales: at[1], zeros: at[2],

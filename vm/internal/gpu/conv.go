@@ -112,7 +112,7 @@ func (c *convolution) product(n *Node) error {
 		return c.taps(n)
 	}
 	v := c.slide(n)
-	s := c.split(&v)
+	s := c.split(n, &v)
 	if deep(c.Window) {
 		return c.launch(n, s, "DEEP", v)
 	}
@@ -140,8 +140,8 @@ func (c *convolution) slide(n *Node) slide {
 }
 
 // split divides a convolution among blocks.
-func (c *convolution) split(v *slide) split {
-	s := splitProduct(c.m, int(v.N), int(v.K), c.groups, computeBytes(c.r.y))
+func (c *convolution) split(n *Node, v *slide) split {
+	s := splitProduct(n.tiles(c.r.y), c.m, int(v.N), int(v.K), c.groups)
 	v.Chunk = int32(s.chunk)
 	return s
 }
@@ -156,10 +156,11 @@ func (c *convolution) launch(n *Node, s split, form string, v slide) error {
 }
 
 func (c *convolution) launchParts(n *Node, s split, forms []string, list []productPart) error {
-	definitions, err := productDefinitions(c.r.y, c.x, c.w)
+	definitions, err := n.definitions(c.r.y, c.x, c.w)
 	if err != nil {
 		return err
 	}
+	n.computes("onnxmem", c.r.y.Type, n.k.tf32(c.r.y.Type))
 	return n.launchProduct(n.kernel("conv.cu", "conv", append(definitions, forms...)...), s, c.r, c.x, c.w, list...)
 }
 

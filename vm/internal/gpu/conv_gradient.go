@@ -55,7 +55,7 @@ func makeConvWeightGrad(n *Node) error {
 	if v.Wide = 0; part*taps%4 == 0 && n.aligned(y) {
 		v.Wide = 1
 	}
-	s := c.split(&v)
+	s := c.split(n, &v)
 	forms := []string{"SPREAD"}
 	if deep(g) {
 		forms = append(forms, "DEEP")

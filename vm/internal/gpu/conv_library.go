@@ -77,7 +77,7 @@ func (r *result) byLibrary(n *Node, pass driver.DNNPass, g *form.Window, groups 
 		return false, n.k.refuse(reason)
 	}
 	s := &driver.DNNShape{
-		Pass: pass, Type: t, Groups: int32(groups),
+		Pass: pass, Type: t, TF32: n.k.tf32(r.y.Type), Groups: int32(groups),
 		Image:   append(dims(image.Shape[:2]...), dims(g.In[:]...)...),
 		Weights: append(dims(weights.Shape[:2]...), dims(g.Kernel[:]...)...),
 		Result:  append(dims(out.Shape[:2]...), dims(g.Out[:]...)...),
@@ -123,6 +123,7 @@ func (r *result) byLibrary(n *Node, pass driver.DNNPass, g *form.Window, groups 
 		return false, err
 	}
 	n.k.convolved++
+	n.computes("cuDNN", r.y.Type, s.TF32)
 	n.Way = "cuDNN"
 	return true, n.activate(r)
 }

@@ -111,7 +111,7 @@ func (c *convolution) spread(n *Node) error {
 	for i := range list {
 		columns, depth = max(columns, int(list[i].N)), max(depth, int(list[i].K))
 	}
-	s := splitProduct(c.m, columns, depth, c.groups*total, computeBytes(c.r.y))
+	s := splitProduct(n.tiles(c.r.y), c.m, columns, depth, c.groups*total)
 	var params []productPart
 	for len(list) > 0 {
 		var v slides

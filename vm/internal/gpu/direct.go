@@ -68,6 +68,7 @@ func (c *convolution) launchDirect(n *Node, v direct, definitions ...string) err
 	if err != nil {
 		return err
 	}
+	n.computes("onnxmem", c.r.y.Type, false)
 	k := n.kernel("direct.cu", name, append([]string{"ELEMENT=" + cType[c.r.y.Type]}, definitions...)...)
 	if err := n.launch(k, cuts(total, threadsPerBlock), threadsPerBlock, at[0], at[1], at[2], at[3], at[4], v, c.r.finish); err != nil {
 		return err
@@ -92,6 +93,7 @@ func (c *convolution) correlate(n *Node, v direct) error {
 		return err
 	}
 	room := n.partsOf(c.r, parts)
+	n.computes("onnxmem", c.r.y.Type, false)
 	k := n.kernel("direct.cu", "correlate", "ELEMENT="+cType[c.r.y.Type])
 	grid := driver.Dim3{X: uint32(blocks), Y: uint32(parts), Z: 1}
 	if err := n.launch3(k, grid, driver.Dim3{X: threadsPerBlock, Y: 1, Z: 1}, 0, at[0], room, at[1], at[2], at[3], at[4], v, c.r.finish); err != nil {

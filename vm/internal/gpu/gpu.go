@@ -106,12 +106,16 @@ type Kernels struct {
 	// LibraryFloat32 has cuDNN compute convolutions of float32, too, and not only those of 16
 	// bits.
 	LibraryFloat32 bool
+	// TF32 has products and convolutions of float32 round their operands to TF32.
+	TF32 bool
 
+	plain     bool                    // no kernels for tensor cores: for tests
 	served    int                     // nodes whose product cuBLAS computes
 	noBLAS    error                   // why there is no cuBLAS, if a product asked for it
 	convolved int                     // nodes that cuDNN computes
 	noDNN     error                   // why there is no cuDNN, if a convolution asked for it
 	refused   map[string]int          // convolutions that cuDNN does not compute, by the reason
+	computed  map[Arithmetic]int      // nodes with products or convolutions
 	sources   map[string]*cuda.Source // by file and definitions
 	generated *generated              // elementwise kernels that are not ready yet
 	checked   []checked               // nodes that can report faults

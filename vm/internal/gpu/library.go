@@ -71,7 +71,7 @@ func (p *matrices) byLibrary(n *Node, a, b driver.Ptr, r *result) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	call.Type, call.C.At = t, at[0]
+	call.Type, call.C.At, call.TF32 = t, at[0], n.k.tf32(r.y.Type)
 	beta := float32(0)
 	if r.bias != nil {
 		beta = r.finish.Beta
@@ -90,6 +90,7 @@ func (p *matrices) byLibrary(n *Node, a, b driver.Ptr, r *result) (bool, error) 
 		}
 	}
 	n.k.served++
+	n.computes("cuBLAS", r.y.Type, call.TF32)
 	n.Way = "cuBLAS"
 	return true, n.activate(r)
 }

@@ -37,7 +37,7 @@ type matrices struct {
 
 // launch appends the launches of a batch of products of inputs.
 func (p *matrices) launch(n *Node, a, b *form.Tensor, r *result) error {
-	definitions, err := productDefinitions(r.y, a, b)
+	definitions, err := n.definitions(r.y, a, b)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,8 @@ func (p *matrices) launch(n *Node, a, b *form.Tensor, r *result) error {
 	if done, err := p.byLibrary(n, at[0], at[1], r); done || err != nil {
 		return err
 	}
-	s := splitProduct(p.m, p.n, p.k, count(p.batch), computeBytes(r.y))
+	n.computes("onnxmem", r.y.Type, n.k.tf32(r.y.Type))
+	s := splitProduct(n.tiles(r.y), p.m, p.n, p.k, count(p.batch))
 	v := p.params(&s, r.y.Len(), r.room != nil || n.aligned(r.y))
 	return n.launchProduct(n.kernel("matmul.cu", "product", definitions...), s, r, a, b, productPart{s.tiles, v})
 }
@@ -94,7 +95,7 @@ func (p *matrices) launchAt(n *Node, t *form.Tensor, definitions []string, y, su
 	if max(p.m, p.n, p.k) > math.MaxInt32-128 {
 		return unsupportedf("a product of %dx%d and %dx%d", p.m, p.k, p.k, p.n)
 	}
-	s := splitProduct(p.m, p.n, p.k, count(p.batch), computeBytes(t))
+	s := splitProduct(tilesOf(computeBytes(t)), p.m, p.n, p.k, count(p.batch))
 	s.parts, s.chunk = 1, p.k
 	if s.tiles > math.MaxInt32 {
 		return unsupportedf("a product of %d tiles", s.tiles)

@@ -38,7 +38,9 @@ func TestNVRTC(t *testing.T) {
 		began := time.Now()
 		var jobs []compilation
 		for _, s := range sources {
-			jobs = append(jobs, compilation{s, arch})
+			if !tensor(s) || arch != testedArchs[0] {
+				jobs = append(jobs, compilation{s, arch})
+			}
 		}
 		bytes := compileAll(t, jobs, func(int) {})
 		t.Logf("%s: %d sources in %.1f s, %d bytes of cubins", arch, len(sources), time.Since(began).Seconds(), bytes)
@@ -98,16 +100,23 @@ func turns(sources []*cuda.Source) (jobs []compilation) {
 	files := map[string][]*cuda.Source{}
 	var names []string
 	for _, s := range sources {
-		if files[s.Name] == nil {
-			names = append(names, s.Name)
+		name := s.Name
+		if tensor(s) {
+			name += " on tensor cores"
 		}
-		files[s.Name] = append(files[s.Name], s)
+		if files[name] == nil {
+			names = append(names, name)
+		}
+		files[name] = append(files[name], s)
 	}
 	for _, name := range names {
-		of := files[name]
-		for k := range max(len(of), len(testedArchs)) {
-			arch := testedArchs[k%len(testedArchs)]
-			if k >= len(testedArchs) {
+		of, archs := files[name], testedArchs
+		if tensor(of[0]) {
+			archs = archs[1:]
+		}
+		for k := range max(len(of), len(archs)) {
+			arch := archs[k%len(archs)]
+			if k >= len(archs) {
 				arch = strings.Replace(arch, "sm_", "compute_", 1)
 			}
 			jobs = append(jobs, compilation{of[k%len(of)], arch})
@@ -170,6 +179,12 @@ func sourcesOfCases(t *testing.T) []*cuda.Source {
 		}
 		for _, d := range types {
 			b.prepare(c, d)
+			b.kernels.plain, b.kernels.TF32 = d != graph.Float32, d == graph.Float32 // for tensor cores, or not
+			b.prepare(c, d)
+			b.kernels.plain, b.kernels.TF32 = false, false
+		}
+		if slices.Contains(onTensorCores, c.op) && types[0] == graph.Float32 {
+			b.prepare(c, graph.BFloat16)
 		}
 	}
 	x, of := b.empty(2, 4, 8, 8), b.empty(4)
@@ -182,6 +197,12 @@ func sourcesOfCases(t *testing.T) []*cuda.Source {
 	b.kernels.generated.finish()
 	return b.kernels.Queue.Sources()
 }
+
+// onTensorCores are the operators of products and convolutions.
+var onTensorCores = []string{"MatMul", "Gemm", "Conv", "ConvTranspose", graph.SwapDomain + "." + graph.ConvWeightGrad}
+
+// tensor reports whether a source has instructions of tensor cores, which sm_75 lacks.
+func tensor(s *cuda.Source) bool { return slices.Contains(s.Options, "-DTENSOR") }
 
 // useCompiler makes a library of NVRTC the process's compiler.
 func useCompiler(t *testing.T, library string) {

@@ -17,15 +17,16 @@ type productTile struct {
 	threads int
 	wide    bool    // not for elements of 64 bits, whose sums would not fit into registers
 	speed   float64 // of a multiprocessor full of such tiles, relative to the fastest
+	begin   int     // depth that takes as long as the begin and the end of a block
 }
 
 var productTiles = []productTile{
-	{"128", 128, 128, 8, 256, true, 1},
-	{"128x64", 128, 64, 8, 128, true, 0.95},
-	{"64x128", 64, 128, 8, 128, true, 0.95},
-	{"32x128", 32, 128, 16, 128, true, 0.75},
-	{"64", 64, 64, 16, 128, false, 0.78},
-	{"32", 32, 32, 16, 128, false, 0.4},
+	{"128", 128, 128, 8, 256, true, 1, 32},
+	{"128x64", 128, 64, 8, 128, true, 0.95, 32},
+	{"64x128", 64, 128, 8, 128, true, 0.95, 32},
+	{"32x128", 32, 128, 16, 128, true, 0.75, 32},
+	{"64", 64, 64, 16, 128, false, 0.78, 32},
+	{"32", 32, 32, 16, 128, false, 0.4, 32},
 }
 
 // Figures of a large GPU. With these and the speeds above, the choices for TestProductSpeed
@@ -38,7 +39,6 @@ const (
 	partTraffic     = 48      // multiplications that take as long as one element of a part
 	launchWork      = 3 << 18 // multiplications of a multiprocessor during a launch
 	mostWarps       = 16      // on a multiprocessor
-	blockDepth      = 32      // depth that takes as long as the begin and the end of a block
 )
 
 // split is how a product is divided among blocks.
@@ -48,19 +48,61 @@ type split struct {
 	parts, chunk int // parts of the sum of each element, of a depth of chunk
 }
 
+// tensorTiles are those of kernels/tensor.cuh, which have the same names, for operands of 16
+// bits; of TF32 they have half of the depth and of the speed. Their speeds are guesses: no GPU
+// has measured them yet.
+var tensorTiles = []productTile{
+	{"128", 128, 128, 32, 256, true, 8, 128},
+	{"128x64", 128, 64, 32, 128, true, 7, 128},
+	{"64x128", 64, 128, 32, 128, true, 7, 128},
+	{"32x128", 32, 128, 32, 128, true, 5, 128},
+	{"64", 64, 64, 32, 128, false, 5, 128},
+	{"32", 32, 32, 32, 128, false, 2, 128},
+}
+
+// tilesOf are the tiles for elements of so many bytes.
+func tilesOf(width int) (list []productTile) {
+	for _, t := range productTiles {
+		if !t.wide || width <= 4 {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// tensor reports whether products and convolutions of a dtype run on tensor cores.
+func (k *Kernels) tensor(d graph.DType) bool {
+	half := d == graph.Float16 || d == graph.BFloat16
+	return !k.plain && (k.tf32(d) || half && k.Queue.Device.Arch() >= leastTensor)
+}
+
+// leastTensor is the first architecture whose tensor cores multiply 16 x 8 by 16 elements.
+const leastTensor = 80
+
+// tiles are those of the kernels of products and convolutions that compute a tensor.
+func (n *Node) tiles(y *form.Tensor) []productTile {
+	if !n.k.tensor(y.Type) {
+		return tilesOf(computeBytes(y))
+	}
+	list := slices.Clone(tensorTiles)
+	if y.Type == graph.Float32 {
+		for i := range list {
+			list[i].k, list[i].speed, list[i].begin = list[i].k/2, list[i].speed/2, list[i].begin/2
+		}
+	}
+	return list
+}
+
 // splitProduct is bestSplit. Tests replace it to see or to set the choice.
 var splitProduct = bestSplit
 
 // bestSplit chooses the tile, and into how many parts the sums are divided, which would
 // take the least time for a batch of products of m x k and k x n.
-func bestSplit(m, n, k, batches, width int) split {
+func bestSplit(tiles []productTile, m, n, k, batches int) split {
 	var best split
 	least := math.Inf(1)
-	for i := range productTiles {
-		t := &productTiles[i]
-		if t.wide && width > 4 {
-			continue
-		}
+	for i := range tiles {
+		t := &tiles[i]
 		for parts := 1; ; parts += max(1, parts/4) {
 			s := t.split(m, n, k, batches, parts)
 			if time := s.time(m*n*batches, k); time < least {
@@ -82,7 +124,7 @@ func (s *split) time(sums, depth int) float64 {
 	// Few warps do not hide what they wait for.
 	warps := float64(min(mostWarps, blocks*t.threads/32))
 	busy := warps / (warps + mostWarps/5) * (mostWarps + mostWarps/5) / mostWarps
-	time := float64(blocks) * float64(t.m*t.n) * float64(min(s.chunk, depth)+blockDepth) / (t.speed * busy)
+	time := float64(blocks) * float64(t.m*t.n) * float64(min(s.chunk, depth)+t.begin) / (t.speed * busy)
 	if s.parts > 1 {
 		time += launchWork + partTraffic*float64(sums)*float64(s.parts)/multiprocessors
 	}
@@ -205,6 +247,15 @@ func (n *Node) addParts(r *result, parts any, count int) error {
 // productTypes are the dtypes of products in the kernels.
 var productTypes = []graph.DType{
 	graph.Float32, graph.Float64, graph.Float16, graph.BFloat16, graph.Int32, graph.Int64, graph.Uint32, graph.Uint64,
+}
+
+// definitions are productDefinitions for kernels that run on tensor cores where they can.
+func (n *Node) definitions(t *form.Tensor, operands ...*form.Tensor) ([]string, error) {
+	list, err := productDefinitions(t, operands...)
+	if err == nil && n.k.tensor(t.Type) {
+		list = append(list, "TENSOR")
+	}
+	return list, err
 }
 
 // productDefinitions are the definitions of a file of products, whose result is t, of

@@ -58,14 +58,14 @@ func TestSplitProduct(t *testing.T) {
 		{64, 576, 100352, 1, "64x128", 78},
 		{1, 1, 0, 1, "32", 1},
 	} {
-		s := splitProduct(c.m, c.n, c.k, c.batches, 4)
+		s := splitProduct(tilesOf(4), c.m, c.n, c.k, c.batches)
 		if s.tile.suffix != c.tile || s.parts != c.parts {
 			t.Errorf("%dx%d and depth %d: tile %s in %d parts, want %s in %d", c.m, c.n, c.k, s.tile.suffix, s.parts, c.tile, c.parts)
 		}
 		if c.k > 0 && (s.parts-1)*s.chunk >= c.k {
 			t.Errorf("%d parts of %d exceed the depth of %d", s.parts, s.chunk, c.k)
 		}
-		if strings.Contains(splitProduct(c.m, c.n, c.k, c.batches, 8).tile.suffix, "128") {
+		if strings.Contains(splitProduct(tilesOf(8), c.m, c.n, c.k, c.batches).tile.suffix, "128") {
 			t.Error("elements of 64 bits in a wide tile")
 		}
 	}

@@ -114,10 +114,10 @@ func TestProductSpeed(t *testing.T) {
 		if !strings.Contains(c.name, filter) {
 			continue
 		}
-		prepare := func(force func(m, n, k, batches, width int) split) {
+		prepare := func(force func(tiles []productTile, m, n, k, batches int) split) {
 			var chosen split
-			splitProduct = func(m, n, k, batches, width int) split {
-				chosen = force(m, n, k, batches, width)
+			splitProduct = func(tiles []productTile, m, n, k, batches int) split {
+				chosen = force(tiles, m, n, k, batches)
 				return chosen
 			}
 			v := &form.Call{Node: &graph.Node{Op: c.op, Attrs: c.attr}, Version: 18, Runtime: alone{}}
@@ -153,7 +153,7 @@ func TestProductSpeed(t *testing.T) {
 			tile := &productTiles[i]
 			for parts := 1; parts <= 32; parts *= 2 {
 				enough := false
-				prepare(func(m, n, k, batches, _ int) split {
+				prepare(func(_ []productTile, m, n, k, batches int) split {
 					s := tile.split(m, n, k, batches, parts)
 					enough = s.parts < parts || s.chunk < leastChunk || s.tiles*s.parts > 16*multiprocessors
 					return s

@@ -103,14 +103,14 @@ func (n *Node) laidOut(t *form.Tensor, m form.Move) (cuda.Room, error) {
 // divide completes the parameters: how each product is divided among blocks. It returns
 // how, the blocks of each, and the elements of all parts. outer are the lengths of the outer
 // axes of the depth.
-func (c *convolution) divide(list []tapped, outer []int, taps int) (s split, blocks int, room int64) {
+func (c *convolution) divide(n *Node, list []tapped, outer []int, taps int) (s split, blocks int, room int64) {
 	columns, depth, sum := 0, 0, 0
 	for i := range list {
 		deep := outer[i] * int(list[i].Inner)
 		columns, depth, sum = max(columns, int(list[i].N)), max(depth, deep), sum+deep
 	}
 	full := cuts(sum, max(depth, 1)) // products of the full depth that would be as much work
-	s = splitProduct(c.m, columns, depth, c.groups*taps*max(full, 1), computeBytes(c.r.y))
+	s = splitProduct(n.tiles(c.r.y), c.m, columns, depth, c.groups*taps*max(full, 1))
 	for i := range list {
 		v := &list[i]
 		padded := cuts(int(v.Inner), s.tile.k) * s.tile.k
@@ -135,8 +135,8 @@ func (c *convolution) launchTaps(n *Node, list []tapped, w *cuda.Room, outer []i
 	if form == gradientForm {
 		taps = int(list[0].TapCount)
 	}
-	s, blocks, total := c.divide(list, outer, taps)
-	definitions, err := productDefinitions(c.r.y, c.x, c.w)
+	s, blocks, total := c.divide(n, list, outer, taps)
+	definitions, err := n.definitions(c.r.y, c.x, c.w)
 	if err != nil {
 		return err
 	}
@@ -161,6 +161,7 @@ func (c *convolution) launchTaps(n *Node, list []tapped, w *cuda.Room, outer []i
 	if form != "" {
 		definitions = append(definitions, form)
 	}
+	n.computes("onnxmem", c.r.y.Type, n.k.tf32(c.r.y.Type))
 	k, finish := n.kernel("taps.cu", "conv"+s.tile.suffix, definitions...), n.kernel("taps.cu", "finish", definitions...)
 	block := driver.Dim3{X: uint32(s.tile.threads), Y: 1, Z: 1}
 	for len(list) > 0 {

@@ -24,6 +24,7 @@ type Options struct {
 	NoBLAS        bool
 	NoDNN         bool
 	DNNFloat32    bool
+	TF32          bool
 
 	Uncompiled bool // device kernels are not compiled: the session cannot run
 }

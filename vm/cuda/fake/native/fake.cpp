@@ -735,6 +735,16 @@ static double real_at(uint64_t p, int type, int64_t i) {
 	return h >> 15 ? -v : v;
 }
 
+// tf32 is a real rounded to 10 bits of fraction, as tensor cores see a float.
+static double tf32(double v) {
+	float f = (float)v;
+	uint32_t bits;
+	memcpy(&bits, &f, 4);
+	if ((bits & 0x7f800000) != 0x7f800000) bits = (bits + 0x1000) & ~0x1fffu; // ties away from 0
+	memcpy(&f, &bits, 4);
+	return f;
+}
+
 // narrowed is a real as a 16-bit float of so many bits of fraction, the exponents of which
 // begin at 2^low.
 static uint16_t narrowed(double v, int fraction, int low) {
@@ -764,7 +774,7 @@ API int cublasGemmStridedBatchedEx(Blas *h, int ta, int tb, int m, int n, int k,
 		const float *beta, uint64_t c, int ctype, int ldc, long long sc, int batch, int compute, int algorithm) {
 	LOCK;
 	if (!handles.count(h) || !current) return blas_not_initialized;
-	if (atype != btype || btype != ctype || (ctype != 0 && ctype != 2 && ctype != 14) || compute != 68 || algorithm != -1) return blas_not_supported;
+	if (atype != btype || btype != ctype || (ctype != 0 && ctype != 2 && ctype != 14) || (compute != 68 && (compute != 77 || ctype != 0)) || algorithm != -1) return blas_not_supported;
 	size_t size = ctype == 0 ? 4 : 2;
 	Side A{a, lda, sa}, B{b, ldb, sb}, C{c, ldc, sc};
 	if (m < 1 || n < 1 || k < 1 || batch < 1 || ta < 0 || ta > 1 || tb < 0 || tb > 1 || !spans(A, ta ? k : m, ta ? m : k, batch, size) || !spans(B, tb ? n : k, tb ? k : n, batch, size) ||
@@ -776,6 +786,7 @@ API int cublasGemmStridedBatchedEx(Blas *h, int ta, int tb, int m, int n, int k,
 	uint64_t work = h->workspace;
 	size_t bytes = h->bytes;
 	float scale = *alpha, keep = *beta;
+	auto seen = [=](uint64_t p, int64_t i) { double v = real_at(p, ctype, i); return compute == 77 ? tf32(v) : v; };
 	Result r = put(h->stream, {[=] {
 		size_t edge = std::min<size_t>(bytes, 4096);
 		memset((void *)work, 0xa5, edge);
@@ -785,7 +796,7 @@ API int cublasGemmStridedBatchedEx(Blas *h, int ta, int tb, int m, int n, int k,
 				for (int64_t i = 0; i < m; i++) {
 					double sum = 0;
 					for (int64_t l = 0; l < k; l++)
-						sum += real_at(A.at, atype, s * A.stride + (ta ? l + i * A.lead : i + l * A.lead)) * real_at(B.at, atype, s * B.stride + (tb ? j + l * B.lead : l + j * B.lead));
+						sum += seen(A.at, s * A.stride + (ta ? l + i * A.lead : i + l * A.lead)) * seen(B.at, s * B.stride + (tb ? j + l * B.lead : l + j * B.lead));
 					int64_t at = s * C.stride + i + j * C.lead;
 					put_real(C.at, ctype, at, scale * sum + (keep != 0 ? keep * real_at(C.at, ctype, at) : 0));
 				}
@@ -800,7 +811,7 @@ API int cublasGemmStridedBatchedEx(Blas *h, int ta, int tb, int m, int n, int k,
 // the others of the list are not to be chosen.
 
 enum { dnn_not_initialized = 1001, dnn_bad_param = 2000, dnn_not_supported = 3000, dnn_allocation = 4004, dnn_execution = 5000 };
-enum { dnn_any_math = 0, dnn_tensor_cores = 1, dnn_fma = 3 };
+enum { dnn_any_math = 0, dnn_tensor_cores = 1, dnn_converting = 2, dnn_fma = 3 };
 enum Pass { forward, backward_data, backward_filter };
 struct Dnn { Stream *stream; };
 struct Dims { int type, count, d[5]; }; // a tensor or a filter
@@ -927,9 +938,10 @@ static int list_algorithms(Pass pass, Dnn *h, const Dims *image, const Dims *fil
 	add(pass == forward ? 4 : 2, 0, 1, c->math);         // by Fourier
 	add(pass == forward ? 7 : 5, 0, 1, c->math);         // by Winograd, in a large workspace
 	add(1, dnn_not_supported, 1, c->math);
-	if (image->type == 0) add(1, 0, 1, c->math == dnn_fma ? dnn_tensor_cores : 2); // TF32, or float16
+	if (image->type == 0) add(1, 0, 1, c->math == dnn_fma ? dnn_tensor_cores : dnn_converting); // TF32, or float16
+	if (image->type == 0 && c->math == dnn_any_math) add(7, 0, 1, dnn_tensor_cores); // by Winograd
 	// Without tensor cores there is nothing for bfloat16.
-	if (dnn_fault != "algorithms" && (image->type != 9 || c->math != dnn_fma)) add(1, 0, 1, image->type == 0 ? c->math : c->math == dnn_fma ? dnn_fma : dnn_tensor_cores);
+	if (dnn_fault != "algorithms" && (image->type != 9 || c->math != dnn_fma)) add(1, 0, 1, image->type == 0 ? c->math == dnn_fma ? dnn_fma : dnn_tensor_cores : c->math == dnn_fma ? dnn_fma : dnn_tensor_cores);
 	*count = std::min<int>(most, list.size());
 	std::copy_n(list.begin(), *count, to);
 	return 0;
@@ -990,7 +1002,7 @@ static int convolve(Pass pass, Dnn *h, const float *alpha, const Dims *xd, uint6
 	LOCK;
 	if (!objects.count(h) || !current) return dnn_not_initialized;
 	if (!agree(xd, wd, yd, c)) return bad("the shapes do not agree");
-	if (algorithm != 1 || (c->math != dnn_fma && (xd->type == 0 || c->math != dnn_tensor_cores)) || (xd->type == 9 && c->math == dnn_fma)) return unsupported("an algorithm that must not be chosen");
+	if (algorithm != 1 || (c->math != dnn_fma && c->math != dnn_tensor_cores) || (xd->type == 9 && c->math == dnn_fma)) return unsupported("an algorithm that must not be chosen");
 	if (dnn_fault == "run") { dnn_reason = "no kernel"; return dnn_execution; }
 	Operand X(xd, x), W(wd, w), Y(yd, y);
 	const Operand &out = pass == forward ? Y : pass == backward_data ? X : W;
@@ -1008,6 +1020,9 @@ static int convolve(Pass pass, Dnn *h, const float *alpha, const Dims *xd, uint6
 	Result r = put(h->stream, {[=] {
 		if (needed) memset((void *)work, 0xa5, needed);
 		std::vector<double> a = X.values(), b = W.values(), d = Y.values();
+		if (X.type == 0 && s.math == dnn_tensor_cores)
+			for (std::vector<double> *list : {&a, &b, &d})
+				for (double &v : *list) v = tf32(v);
 		std::vector<double> &sums = pass == forward ? d : pass == backward_data ? a : b;
 		std::vector<double> before = sums;
 		std::fill(sums.begin(), sums.end(), 0);
@@ -1039,11 +1054,19 @@ struct Program { std::string source, name, log, image; std::map<std::string, std
 API int nvrtcVersion(int *major, int *minor) { *major = 13; *minor = 0; return 0; }
 API int nvrtcGetNumSupportedArchs(int *n) { *n = 4; return 0; }
 API int nvrtcGetSupportedArchs(int *list) { list[0] = 75; list[1] = 80; list[2] = 90; list[3] = 120; return 0; }
+// tensor_header is the text of <cuda_tensor.h>. Programs that do not include it do not depend on it.
+static const char tensor_header[] =
+#include "tensor.inc"
+;
+
 API int nvrtcCreateProgram(Program **p, const char *source, const char *name, int n, const char **texts, const char **files) {
 	*p = new Program;
 	(*p)->source = source;
 	(*p)->name = name ? name : "program.cu";
-	for (int i = 0; i < n; i++) (*p)->headers[files[i]] = texts[i];
+	for (int i = 0; i < n; i++) {
+		(*p)->headers[files[i]] = texts[i];
+		if (strstr(texts[i], "<cuda_tensor.h>")) (*p)->headers["cuda_tensor.h"] = tensor_header;
+	}
 	return 0;
 }
 API int nvrtcDestroyProgram(Program **p) { delete *p; *p = nullptr; return 0; }
