@@ -123,7 +123,7 @@ func (d *runDevice) print(w io.Writer) {
 		list = append(list, fmt.Sprintf("%s for %d nodes (%s)", a.In, a.Nodes, a.By))
 	}
 	if len(list) > 0 {
-		fmt.Fprintf(w, "%-20s %s\n", "products in", strings.Join(list, ", "))
+		fmt.Fprintf(w, "%-20s %s\n", "arithmetic", strings.Join(list, ", "))
 	}
 	if d.ReplayedSteps > 0 {
 		fmt.Fprintf(w, "%-20s %d steps as one CUDA graph\n", "replayed", d.ReplayedSteps)

@@ -2,7 +2,15 @@
 #include "exact.cuh"
 #include "groups.cuh"
 
+#ifndef SCALE
+#define SCALE ELEMENT
+#endif
+#ifndef STATISTIC
+#define STATISTIC ELEMENT
+#endif
 typedef ELEMENT T;
+typedef SCALE P;     // of scale and bias
+typedef STATISTIC S; // of running statistics
 typedef Compute<T> C;
 
 // Moments is the number of elements, their mean, and the sum of the squared distances
@@ -94,14 +102,14 @@ KERNEL(moments_channels, (Moments *parts, const T *x, Channels c)) {
 // Running is where the new running statistics go, and the old ones, which they may
 // overwrite. A place may be null.
 struct Running {
-	T *mean, *variance;
-	const T *oldMean, *oldVariance;
+	S *mean, *variance;
+	const S *oldMean, *oldVariance;
 	double keep, take;
 };
 
 // normalize_channels normalizes each channel by the moments of its parts, of which there
 // are at most as many as a warp has threads, and shares the work out as moments_channels.
-KERNEL(normalize_channels, (T *y, const T *x, const Moments *parts, int many, const T *scale, const T *bias, Channels c, double epsilon, Running r)) {
+KERNEL(normalize_channels, (T *y, const T *x, const Moments *parts, int many, const P *scale, const P *bias, Channels c, double epsilon, Running r)) {
 	__shared__ Wide<C> factors[8], shifts[8]; // of the teams of a block
 	Channel own(c);
 	if (threadIdx.x < 32) {
@@ -134,7 +142,7 @@ KERNEL(normalize_channels, (T *y, const T *x, const Moments *parts, int many, co
 
 // running mixes the statistics of a batch into the running ones, of which there are n
 // each. The new ones, which may be null, may overwrite the old ones.
-KERNEL(running, (T *mean, T *variance, const T *old_mean, const T *old_variance, const double *batch, int n, double keep, double take)) {
+KERNEL(running, (S *mean, S *variance, const S *old_mean, const S *old_variance, const double *batch, int n, double keep, double take)) {
 	int i = blockIdx.x * blockDim.x + threadIdx.x;
 	if (i >= n) return;
 	if (mean) store(mean + i, load(old_mean + i) * (C)keep + (C)(batch[i] * take));
@@ -154,7 +162,7 @@ struct Planes {
 
 // apply normalizes planes. Neighbours in x have neighbouring elements; scale and bias may
 // be null.
-template <class V> static __device__ void apply(T *y, const T *x, const V *means, const V *variances, const T *scale, const T *bias, const Planes &s) {
+template <class V> static __device__ void apply(T *y, const T *x, const V *means, const V *variances, const P *scale, const P *bias, const Planes &s) {
 	int p = blockIdx.x * blockDim.y + threadIdx.y;
 	if (p >= s.count) return;
 	int group = p / s.groupDiv % s.groupMod, channel = p / s.channelDiv % s.channelMod;
@@ -182,10 +190,10 @@ template <class V> static __device__ void apply(T *y, const T *x, const V *means
 	for (int i = blockIdx.y * s.part + threadIdx.x; i < end; i += blockDim.x) store(y + i, scaled(load(x + i), factor, shift));
 }
 
-// apply_given takes statistics of the tensor's dtype, apply_own those of moments.
-KERNEL(apply_given, (T *y, const T *x, const T *means, const T *variances, const T *scale, const T *bias, Planes s)) {
+// apply_given takes running statistics, apply_own those of moments.
+KERNEL(apply_given, (T *y, const T *x, const S *means, const S *variances, const P *scale, const P *bias, Planes s)) {
 	apply(y, x, means, variances, scale, bias, s);
 }
-KERNEL(apply_own, (T *y, const T *x, const double *statistics, int groups, const T *scale, const T *bias, Planes s)) {
+KERNEL(apply_own, (T *y, const T *x, const double *statistics, int groups, const P *scale, const P *bias, Planes s)) {
 	apply(y, x, statistics, statistics + groups, scale, bias, s);
 }

@@ -35,6 +35,7 @@ type nodeCase struct {
 	tolerance float64             // of the largest element; 0: 2e-6
 	onHost    float64             // by how much of it the host's kernel may differ; 0: twice the tolerance
 	types     []graph.DType       // of the reals; nil: float32 and float16
+	single    bool                // of the reals, the first input and the first output have a dtype; the others are float32
 	consts    []int               // inputs that are constants; others are only known at run time
 	extreme   bool                // it is not for the evaluator
 }
@@ -221,7 +222,11 @@ func (b *bench) prepare(c *nodeCase, d graph.DType) *prepared {
 			n.Inputs, p.n.In = append(n.Inputs, graph.None), append(p.n.In, nil)
 			continue
 		}
-		x := b.tensor(t, d, slices.Contains(c.consts, i), false)
+		of := d
+		if c.single && i > 0 {
+			of = graph.Float32
+		}
+		x := b.tensor(t, of, slices.Contains(c.consts, i), false)
 		rounded := *t
 		if t.F != nil { // the evaluator must see the rounded elements
 			rounded.F, _ = x.Reals()
@@ -241,7 +246,11 @@ func (b *bench) prepare(c *nodeCase, d graph.DType) *prepared {
 	for i := range n.Outputs {
 		w := got[fmt.Sprintf("y%d", i)]
 		p.want = append(p.want, w)
-		p.n.Out = append(p.n.Out, b.tensor(w, d, false, true))
+		of := d
+		if c.single && i > 0 {
+			of = graph.Float32
+		}
+		p.n.Out = append(p.n.Out, b.tensor(w, of, false, true))
 	}
 	if p.run, err = b.kernels.Prepare(p.n); err != nil {
 		b.t.Errorf("%s of %v: %v", c.op, d, err)

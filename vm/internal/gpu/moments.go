@@ -1,6 +1,8 @@
 package gpu
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
@@ -16,8 +18,36 @@ type planes struct {
 	epsilon                                    float64
 }
 
+// momentsKernel returns a kernel of moments.cu for a node whose scale and bias are its inputs 1
+// and 2, and a BatchNormalization's running statistics inputs 3 and 4: those may be of float32
+// beside an image of 16 bits.
 func (n *Node) momentsKernel(name string, x *form.Tensor) cuda.Kernel {
-	return n.kernel("moments.cu", name, "ELEMENT="+cType[x.Type])
+	list := []string{"ELEMENT=" + cType[x.Type]}
+	if n.Node.Op == "BatchNormalization" {
+		for i, define := range map[int]string{1: "SCALE", 3: "STATISTIC"} {
+			if t := n.In[i].Type; t != x.Type {
+				list = append(list, define+"="+cType[t])
+			}
+		}
+		slices.Sort(list)
+	}
+	return n.kernel("moments.cu", name, list...)
+}
+
+// mixedReals refuses an image with scale, bias and statistics of dtypes in which kernels do not
+// compute as in the image's.
+func mixedReals(x, scale, bias, mean, variance *form.Tensor) error {
+	if err := sameReals(x); err != nil {
+		return err
+	}
+	for _, pair := range [][2]*form.Tensor{{scale, bias}, {mean, variance}} {
+		for _, t := range pair {
+			if !isFloat(t) || t.Type != pair[0].Type || computeBytes(t) != computeBytes(x) {
+				return unsupportedf("dtypes %v and %v beside %v", pair[0].Type, t.Type, x.Type)
+			}
+		}
+	}
+	return nil
 }
 
 // moments appends the computation of the means of x, as if it had a shape, over the axes in
@@ -74,7 +104,7 @@ func (n *Node) normalize(p planes, statistics cuda.Room, many int32, scale, bias
 // statistics of the batch, with which it updates the running ones.
 func makeBatchNorm(n *Node) error {
 	x, scale, bias := n.In[0], n.In[1], n.In[2]
-	if err := sameReals(x, n.In[1:5]...); err != nil {
+	if err := mixedReals(x, scale, bias, n.In[3], n.In[4]); err != nil {
 		return err
 	}
 	channels, inner := 1, 1 // if x has only one axis
