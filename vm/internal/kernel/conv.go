@@ -39,20 +39,25 @@ func convWays() []convWay {
 	is := func(n *conv, single bool) bool { return n.single == single && n.c.Out[0].Type == graph.Float32 }
 	single := func(n *conv) bool { return is(n, true) }
 	dense := func(n *conv) bool { return is(n, false) || !n.single && isHalf(n.c.Out[0]) }
+	planes := func(n *conv) bool { return single(n) || n.single && isHalf(n.c.Out[0]) }
+	whole := func(n *conv) (Run, error) { return (&Kernel{Make: makeConv}).widened(n.c) }
 	return []convWay{
-		{"depthwise", func(n *conv) bool { return n.single && isHalf(n.c.Out[0]) }, func(n *conv) (Run, error) { return (&Kernel{Make: makeConv}).widened(n.c) }},
+		{"depthwise", func(n *conv) bool {
+			return n.single && isHalf(n.c.Out[0]) && (n.c.In[0].Layout == form.NCHW16c || isGradient(n.c, n.v))
+		}, whole},
 		{"depthwise", func(n *conv) bool { return single(n) && n.c.In[0].Layout == form.NCHW16c }, func(n *conv) (Run, error) { return makeBlocksDepthwise(n.c) }},
 		{"gradient of depthwise weights", single, func(n *conv) (Run, error) { return depthwiseWeights(n.c, n.v), nil }},
-		{"depthwise", func(n *conv) bool { return single(n) && n.d.ScratchBytes() > 0 }, func(n *conv) (Run, error) {
+		{"depthwise", func(n *conv) bool { return planes(n) && n.d.ScratchBytes() > 0 }, func(n *conv) (Run, error) {
 			return vectorDepthwise(n.c, n.v, []depthwisePart{{d: n.d}}, planeScratch(n.c, n.d))
 		}},
-		{"depthwise in bands", single, func(n *conv) (Run, error) {
+		{"depthwise in bands", planes, func(n *conv) (Run, error) {
 			parts, each := depthwiseParts(n.c, n.d)
 			if parts == nil {
 				return nil, nil
 			}
 			return vectorDepthwise(n.c, n.v, parts, each)
 		}},
+		{"depthwise in loops", func(n *conv) bool { return n.single && isHalf(n.c.Out[0]) }, whole},
 		{"depthwise in loops", single, func(n *conv) (Run, error) { return depthwise[float32](n.c, n.v) }},
 		{"GEMM of windows", func(n *conv) bool { return is(n, false) && manyWindows(n.c, n.v, n.group) }, func(n *conv) (Run, error) { return windowConv(n.c, n.v, n.group) }},
 		{"direct", func(n *conv) bool { return dense(n) && n.c.In[0].Layout == form.NCHW16c }, func(n *conv) (Run, error) { return blocksConv(n.c, n.v, n.group) }},
@@ -80,7 +85,7 @@ func makeConv(c *Invocation) (Run, error) {
 			continue
 		}
 		if run, err := way.make(n); run != nil || err != nil {
-			c.by(way.name, weight.Shape[2:], noted(c.Has(2), "bias"), noted(n.single && isHalf(out), "in float32"))
+			c.by(way.name, weight.Shape[2:], noted(c.Has(2), "bias"))
 			return run, err
 		}
 	}
@@ -221,13 +226,14 @@ func depthwiseParts(c *Invocation, d *gemm.Depthwise) (list []depthwisePart, eac
 }
 
 // vectorDepthwise convolves each channel separately, part by part, in float32 and with vector
-// instructions; each is the offset of a worker's scratch.
+// instructions; each is the offset of a worker's scratch. Channels of 16 bits are widened one by one.
 func vectorDepthwise(c *Invocation, v *form.Window, parts []depthwisePart, each int) (Run, error) {
-	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	x, weight := c.In[0], c.In[1]
 	channels := weight.Shape[0]
 	var w *work.Pool
 	finish := c.take()
 	var more bool
+	image, kernel, result := roomFor(c, x, v.Inputs()), roomFor(c, weight, v.Taps()), newPlane(c, v.Outputs())
 	aside := 0 // of the plane that c.added is added to: the output may overwrite it
 	if c.added != nil {
 		aside, more = c.Each(mul(4, v.Outputs())), finish != nil
@@ -242,15 +248,16 @@ func vectorDepthwise(c *Invocation, v *form.Window, parts []depthwisePart, each 
 		ch := i % channels
 		bias := float32(0)
 		if c.Has(2) {
-			bias = data[float32](c.In[2])[ch]
+			bias = realAt(c.In[2], ch)
 		}
-		to := element[float32](out, i*v.Outputs())
+		to := result.at(w, worker, i*v.Outputs())
+		from, weights := realsAt(w.Each(worker, image), x, i*v.Inputs(), v.Inputs()), realsAt(w.Each(worker, kernel), weight, ch*v.Taps(), v.Taps())
 		row := span[float32](to, v.Outputs())
 		if c.added != nil {
 			to = w.Each(worker, aside)
 		}
 		for _, p := range parts {
-			p.d.Plane(unsafe.Add(to, 4*p.out), element[float32](x, i*v.Inputs()+p.in), element[float32](weight, ch*v.Taps()), bias, w.Each(worker, each))
+			p.d.Plane(unsafe.Add(to, 4*p.out), unsafe.Add(from, 4*p.in), weights, bias, w.Each(worker, each))
 		}
 		if c.added != nil {
 			terms := span[float32](element[float32](c.added, i*v.Outputs()), v.Outputs())
@@ -263,6 +270,7 @@ func vectorDepthwise(c *Invocation, v *form.Window, parts []depthwisePart, each 
 				finish.Row(row[from:to])
 			}
 		}
+		result.finish(w, worker, i*v.Outputs(), v.Outputs())
 	}
 	return func(pool *work.Pool) error {
 		w = pool

@@ -31,10 +31,11 @@ func makeConvWeightGrad(c *Invocation) (Run, error) {
 		return nil, unsupported(out.Type)
 	case out.Shape[1] > 1 || group == 1:
 		return productWeights(c, v, group)
-	case isHalf(out):
-		return (&Kernel{Make: makeConvWeightGrad}).widened(c)
 	}
 	p := &gemm.Depthwise{In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad, Stop: c.Runtime}
+	if p.WeightsBytes() == 0 && isHalf(out) {
+		return (&Kernel{Make: makeConvWeightGrad}).widened(c)
+	}
 	if p.WeightsBytes() == 0 {
 		return plainWeights[float32](c, v, group)
 	}
@@ -113,16 +114,18 @@ func planeWeights(c *Invocation, v *form.Window, p *gemm.Depthwise, group int) (
 	x, d, out := c.In[0], c.In[1], c.Out[0]
 	images, channels, weights := x.Shape[0], out.Shape[0], v.Taps()
 	each, aside := c.Each(p.WeightsBytes()), c.Each(4*weights)
+	seen, given, result := roomFor(c, x, v.Inputs()), roomFor(c, d, v.Outputs()), newPlane(c, weights)
 	var pool *work.Pool
 	part := func(o, worker int) {
-		sum := span[float32](element[float32](out, o*weights), weights)
+		sum := span[float32](result.at(pool, worker, o*weights), weights)
 		one := pool.Each(worker, aside)
 		clear(sum)
 		for n := range images {
-			image := element[float32](x, (n*group+o/(channels/group))*v.Inputs())
-			p.Weights(one, image, element[float32](d, (n*channels+o)*v.Outputs()), pool.Each(worker, each))
+			image := realsAt(pool.Each(worker, seen), x, (n*group+o/(channels/group))*v.Inputs(), v.Inputs())
+			p.Weights(one, image, realsAt(pool.Each(worker, given), d, (n*channels+o)*v.Outputs(), v.Outputs()), pool.Each(worker, each))
 			simd.Add(sum, sum, span[float32](one, weights))
 		}
+		result.finish(pool, worker, o*weights, weights)
 	}
 	return func(w *work.Pool) error {
 		pool = w

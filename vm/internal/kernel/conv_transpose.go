@@ -19,30 +19,12 @@ func makeConvTranspose(c *Invocation) (Run, error) {
 		return makeBlocksTranspose(c)
 	}
 	switch c.Out[0].Type {
-	case graph.Float16, graph.BFloat16:
-		return halfTranspose(c)
-	case graph.Float32:
+	case graph.Float32, graph.Float16, graph.BFloat16:
 		return packedTranspose(c)
 	case graph.Float64:
 		return convTranspose[float64](c)
 	}
 	return nil, unsupported(c.Out[0].Type)
-}
-
-// halfTranspose computes a transposed convolution of 16-bit tensors.
-func halfTranspose(c *Invocation) (Run, error) {
-	x, weight := c.In[0], c.In[1]
-	v, err := c.TransposedWindow()
-	if err != nil {
-		return nil, err
-	}
-	group := c.Int("group", 1)
-	single := weight.Shape[1] == 1 && x.Shape[1] == group
-	if single || !mirrors(weight, v) {
-		return (&Kernel{Make: makeConvTranspose}).widened(c)
-	}
-	c.by("implicit GEMM of mirrored weights", weight.Shape[2:], noted(c.Has(2), "bias"))
-	return mirroredTranspose(c, v, group)
 }
 
 // convTranspose computes each plane of the output on its own, as one part: it adds
@@ -112,21 +94,27 @@ func packedTranspose(c *Invocation) (Run, error) {
 	}
 	// Enough channels that packing the input costs little compared with the products.
 	together := min(per, max(1, cuts(96, taps)))
+	if isHalf(out) { // they are added up in scratch
+		together = min(together, max(1, mostPlanes/max(v.Inputs(), 1)))
+	}
 	blocks := cuts(per, together)
 	lines := v.Out[0] * v.Out[1]
 	most := max(1, transposedLen/(together*taps)/max(v.Out[2], 1))
 	atOnce := min(lines, most)
-	if taps > max(leastAside, 8*(x.Len()+out.Len()))/max(together*atOnce*v.Out[2], 1) {
+	if far := taps > max(leastAside, 8*(x.Len()+out.Len()))/max(together*atOnce*v.Out[2], 1); far && isHalf(out) {
+		return (&Kernel{Make: makeConvTranspose}).widened(c)
+	} else if far {
 		return convTranspose[float32](c)
 	}
 	c.by("GEMM and col2im", weight.Shape[2:], noted(c.Has(2), "bias"))
 	images := x.Shape[0]
 	inPart := max(1, min(images, images*group*blocks/leastParts))
 	inProduct := 1 // small images are multiplied together
-	if v.Out[0] == 1 && lines > 0 {
+	if v.Out[0] == 1 && lines > 0 && !isHalf(x) {
 		inProduct = max(1, min(inPart, most/lines))
 	}
 	each, aside := c.Each(gemm.ScratchBytes), c.Each(mul(4, together, taps, atOnce, v.Out[2], inProduct))
+	result := newPlane(c, mul(together, v.Inputs()))
 	type side struct { // of some channels of a group, in all images
 		m      int
 		a      gemm.Dense
@@ -138,7 +126,7 @@ func packedTranspose(c *Invocation) (Run, error) {
 		s := &sides[i]
 		first := i % blocks * together
 		s.m = min(together, per-first) * taps
-		s.a = gemm.Dense{Len: s.m, Step: 1, Deep: per * taps}
+		s.a = gemm.Dense{Len: s.m, Step: 1, Deep: per * taps, Format: formatOf(weight.Type)}
 		if !c.pack(&s.packed, &s.a, weight, (i/blocks*ch*per+first)*taps, ch, false) {
 			constant = false
 		}
@@ -162,7 +150,7 @@ func packedTranspose(c *Invocation) (Run, error) {
 		side, s := &sides[i%len(sides)], &pieces[worker]
 		g := i % len(sides) / blocks
 		first := i % blocks * together
-		s.rows = gemm.Dense{Step: 1, Deep: v.Outputs()}
+		s.rows = gemm.Dense{Step: 1, Deep: v.Outputs(), Format: formatOf(x.Type)}
 		s.whole = gemm.Image{
 			Channels: ch, Kernel: [3]int{1, 1, 1}, Stride: [3]int{1, 1, 1}, Dilation: [3]int{1, 1, 1},
 			Volume: v.Outputs(), Plane: x.Shape[1] * v.Outputs(),
@@ -178,11 +166,14 @@ func packedTranspose(c *Invocation) (Run, error) {
 		}
 		scratch, sums := pool.Each(worker, each), pool.Each(worker, aside)
 		plane := func(image, k int) []float32 {
+			if isHalf(out) {
+				return span[float32](unsafe.Add(result.at(pool, worker, 0), 4*k*v.Inputs()), v.Inputs())
+			}
 			return span[float32](element[float32](out, ((image*group+g)*per+first+k)*v.Inputs()), v.Inputs())
 		}
 		bias := func(k int) float32 {
 			if c.Has(2) {
-				return data[float32](c.In[2])[g*per+first+k]
+				return realAt(c.In[2], g*per+first+k)
 			}
 			return 0
 		}
@@ -196,7 +187,7 @@ func packedTranspose(c *Invocation) (Run, error) {
 			}
 			for line := 0; line < lines; line += atOnce {
 				n := min(atOnce, lines-line) * v.Out[2]
-				at := element[float32](x, (image*group+g)*ch*v.Outputs()+line*v.Out[2])
+				at := elementAt(x, (image*group+g)*ch*v.Outputs()+line*v.Out[2], x.Width())
 				s.rows.At, s.rows.Len = at, n
 				if s.p.B = &s.rows; count > 1 {
 					s.whole.At, s.whole.In = at, [3]int{count, 1, n}
@@ -224,6 +215,7 @@ func packedTranspose(c *Invocation) (Run, error) {
 					}
 				}
 			}
+			result.finish(pool, worker, ((image*group+g)*per+first)*v.Inputs(), side.m/taps*v.Inputs())
 		}
 	}
 	return func(w *work.Pool) error {
@@ -232,12 +224,15 @@ func packedTranspose(c *Invocation) (Run, error) {
 			pieces = make([]piece, w.Workers())
 		}
 		for i := range sides { // here, as several images share a side
-			sides[i].a.At = element[float32](weight, (i/blocks*ch*per+i%blocks*together)*taps)
+			sides[i].a.At = elementAt(weight, (i/blocks*ch*per+i%blocks*together)*taps, weight.Width())
 		}
 		w.For(cuts(images, inPart)*len(sides), part)
 		return nil
 	}, nil
 }
+
+// mostPlanes is about how many elements of a 16-bit result are added up in scratch at once.
+const mostPlanes = 1 << 17
 
 // leastParts is how many parts there must be before one of them computes several images
 // with the same weights.
@@ -348,13 +343,14 @@ func mirroredTranspose(c *Invocation, v *form.Window, group int) (Run, error) {
 // depthwiseTranspose handles each channel separately. It returns nil if this machine or
 // the channels are not made for it.
 func depthwiseTranspose(c *Invocation, v *form.Window) Run {
-	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	x, weight := c.In[0], c.In[1]
 	d := &gemm.Depthwise{In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad, Stop: c.Runtime}
 	parts := transposedParts(d)
 	if parts == nil {
 		return nil
 	}
 	channels, scratch := weight.Shape[0], 0
+	given, kernel, result := roomFor(c, x, v.Outputs()), roomFor(c, weight, v.Taps()), newPlane(c, v.Inputs())
 	for _, p := range parts {
 		scratch = max(scratch, p.d.ImageBytes())
 	}
@@ -363,11 +359,14 @@ func depthwiseTranspose(c *Invocation, v *form.Window) Run {
 	part := func(i, worker int) {
 		bias := float32(0)
 		if c.Has(2) {
-			bias = data[float32](c.In[2])[i%channels]
+			bias = realAt(c.In[2], i%channels)
 		}
+		to, from := result.at(pool, worker, i*v.Inputs()), realsAt(pool.Each(worker, given), x, i*v.Outputs(), v.Outputs())
+		weights := realsAt(pool.Each(worker, kernel), weight, i%channels*v.Taps(), v.Taps())
 		for _, p := range parts {
-			p.d.Image(element[float32](out, i*v.Inputs()+p.in), element[float32](x, i*v.Outputs()+p.out), element[float32](weight, i%channels*v.Taps()), bias, pool.Each(worker, each))
+			p.d.Image(unsafe.Add(to, 4*p.in), unsafe.Add(from, 4*p.out), weights, bias, pool.Each(worker, each))
 		}
+		result.finish(pool, worker, i*v.Inputs(), v.Inputs())
 	}
 	return func(w *work.Pool) error {
 		pool = w

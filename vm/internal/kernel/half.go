@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
@@ -220,6 +221,60 @@ func (k *Kernel) widened(c *Invocation) (Run, error) {
 func widenAll(w *work.Pool, wide, narrow *Tensor) {
 	d, s := data[float32](wide), data[uint16](narrow)
 	w.Steps(len(d), func(from, to int) { simd.Widen(d[from:to], s[from:to], narrowType(narrow.Type)) })
+}
+
+// realsAt returns where n elements of a tensor lie as float32, from the given one on: those of a
+// 16-bit tensor are widened at room.
+func realsAt(room unsafe.Pointer, t *Tensor, from, n int) unsafe.Pointer {
+	if !isHalf(t) {
+		return element[float32](t, from)
+	}
+	simd.Widen(span[float32](room, n), span[uint16](element[uint16](t, from), n), narrowType(t.Type))
+	return room
+}
+
+// realAt is an element of a tensor of float32 or of 16 bits.
+func realAt(t *Tensor, i int) float32 {
+	var one float32
+	return *(*float32)(realsAt(unsafe.Pointer(&one), t, i, 1))
+}
+
+// plane is a piece of an output that is computed as float32: in place, or in scratch if the output
+// has 16 bits.
+type plane struct {
+	out  *Tensor
+	each int // of the scratch
+}
+
+func newPlane(c *Invocation, n int) plane {
+	p := plane{out: c.Out[0]}
+	if isHalf(p.out) {
+		p.each = c.Each(mul(4, n))
+	}
+	return p
+}
+
+// at is where the elements from the given one on are computed.
+func (p *plane) at(w *work.Pool, worker, from int) unsafe.Pointer {
+	if isHalf(p.out) {
+		return w.Each(worker, p.each)
+	}
+	return element[float32](p.out, from)
+}
+
+// finish rounds n elements from the given one on.
+func (p *plane) finish(w *work.Pool, worker, from, n int) {
+	if isHalf(p.out) {
+		simd.Round(span[uint16](element[uint16](p.out, from), n), span[float32](w.Each(worker, p.each), n), narrowType(p.out.Type))
+	}
+}
+
+// roomFor is scratch of each worker for n elements of a tensor that realsAt reads.
+func roomFor(c *Invocation, t *Tensor, n int) int {
+	if !isHalf(t) {
+		return 0
+	}
+	return c.Each(mul(4, n))
 }
 
 // narrowType returns package simd's name of a 16-bit dtype.
