@@ -119,6 +119,7 @@ TABLES = (
     Table("solvers/anytime", "crosscheck/run bench/solvers.py anytime", slow="20 minutes, OR-tools", timed=True),
     Table("solvers/paper", "crosscheck/run bench/solvers.py paper"),
     Table("tools/page", "go test ./report -count 1 -run TestPageSize -v; go test -C report/browser -count 1 -run TestBrowser -v", gobench.report_pages, slow="Chromium", timed=True),
+    Table("precision/peaks", "bench/precision.py", slow="half an hour"),
     Table("training-memory/networks", "bench/training.py --effort default", timed=True),
     Table("training-memory/lean", "bench/lean.py --effort default", slow="some minutes"),
 )

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from . import allowed, apart, cases, checker, command, decoders, edge, generation, limits, optimum, pages, plain, programs, running, runtime_examples, runtime_order, runtime_sharing, sliced, solvers, table, tigris, training, trials, whole, workdir
+from . import allowed, apart, autocast, cases, checker, command, decoders, edge, generation, limits, optimum, pages, plain, programs, running, runtime_examples, runtime_order, runtime_sharing, sliced, solvers, table, tigris, training, trials, whole, workdir
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _TORCH = str(pathlib.Path(__file__).with_name("requirements-torch.txt"))  # 5.5 GB: only where it is used
@@ -40,7 +40,7 @@ def main():
     orders += _others("runtime", runtime_examples.find(tool, data, work), runtime_examples, args, tool, work)
     orders += _others("runtime", runtime_sharing.find(tool, data, work), runtime_sharing, args, tool, work)
     steps = _training(args, data, work) + _whole(args, tool, data, work)
-    runs = _running(args, data, work) + _plain(args, tool, data, work)
+    runs = _running(args, data, work) + _plain(args, tool, data, work) + _autocast(args, tool, data, work)
     if not args.kind or "limit" in args.kind:
         runs += _others("limit", limits.find(tool, work, data), limits, args, tool, work)
     runs += _others("generation", generation.find(), generation, args, tool, work)
@@ -69,7 +69,7 @@ def _arguments():
     parser = argparse.ArgumentParser(prog="crosscheck", description="Check onnxmem's files with onnx.checker and ONNX Runtime.")
     parser.add_argument("--only", action="append", metavar="NAME", help="only cases whose names contain NAME; may be repeated")
     parser.add_argument("--subset", action="store_true", help="a few small but varied models (CI)")
-    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "programs", "solvers", "runtime", "training", "run", "limit", "step", "reference", "edge", "tigris", "slices", "allowed", "decoders", "generation", "checker", "trials"), help="zoo, light, model (built-in networks), optimum (by HiGHS), programs (every file for solvers, by HiGHS, CP-SAT and MiniZinc), solvers (--solver with each of them), runtime (orders of ONNX Runtime, and what it shares), training (by torch), run (onnxmem run), limit (recomputation), step (the training step of every model at full size), reference (every node of models and steps, by the reference evaluator), edge (the smallest peaks of slices, on networks for microcontrollers), tigris (the same networks in small memories, next to TiGrIS), slices (networks and steps in slices, next to the same whole), allowed (the smallest peaks of slices by the extra time that they may take), decoders (caches of a fixed capacity, next to caches that grow), generation (a decoder as ONNX Runtime's generation tools write it), checker (plans, also tampered ones, by the checker of examples/checker) or trials (random networks under random options)")
+    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "programs", "solvers", "runtime", "training", "run", "limit", "step", "reference", "edge", "tigris", "slices", "allowed", "decoders", "generation", "checker", "autocast", "trials"), help="zoo, light, model (built-in networks), optimum (by HiGHS), programs (every file for solvers, by HiGHS, CP-SAT and MiniZinc), solvers (--solver with each of them), runtime (orders of ONNX Runtime, and what it shares), training (by torch), run (onnxmem run), limit (recomputation), step (the training step of every model at full size), reference (every node of models and steps, by the reference evaluator), edge (the smallest peaks of slices, on networks for microcontrollers), tigris (the same networks in small memories, next to TiGrIS), slices (networks and steps in slices, next to the same whole), allowed (the smallest peaks of slices by the extra time that they may take), decoders (caches of a fixed capacity, next to caches that grow), generation (a decoder as ONNX Runtime's generation tools write it), checker (plans, also tampered ones, by the checker of examples/checker), autocast (steps in 16 bits, beside float32 and node by node) or trials (random networks under random options)")
     parser.add_argument("--markdown", action="store_true", help="print the tables of docs/results, too")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of models at the same time (default: cores)")
     parser.add_argument("--binary", type=pathlib.Path, default=_ROOT / "bin/onnxmem", help="the command to check")
@@ -151,6 +151,14 @@ def _plain(args, tool, data, work):
     if titles:
         print(plain.header(), flush=True)
     return _each("plain", titles, plain.row, args, data, work, seconds=plain.SECONDS)
+
+
+def _autocast(args, tool, data, work):
+    """Compare steps in 16 bits with those in float32, and their nodes with the reference evaluator."""
+    if args.kind and "autocast" not in args.kind:
+        return []
+    titles = [t for t in autocast.find(args.subset, tool) if not args.only or any(name in t for name in args.only)]
+    return _each("autocast", titles, autocast.row, args, data, work)
 
 
 def _each(module, titles, row, args, data, work, options=None, seconds=_MODEL_SECONDS):

@@ -237,7 +237,8 @@ func (o *Output) deviation(got *Tensor, i int, p *precision) Deviation {
 		return d
 	case o.Exact:
 	default:
-		d.Tolerance = p.own*math.Abs(d.Expected) + roundings*p.inner*mass + p.least
+		computed := roundings*p.inner*mass + p.least
+		d.Tolerance = computed + p.stored(math.Abs(d.Expected)+computed)
 		if math.IsInf(d.Found, 0) && d.Found*d.Expected > 0 && math.Abs(d.Expected)+d.Tolerance > p.most {
 			distance = 0 // beyond the range of its type
 		}
@@ -252,9 +253,20 @@ func (o *Output) deviation(got *Tensor, i int, p *precision) Deviation {
 	return d
 }
 
+// stored returns the rounding error of a result of that magnitude when it is stored: half a
+// unit in its last place. A result of 16 bits may thus be off by what its float32 sums are,
+// and by one rounding: neither cut off, nor rounded twice, nor summed in 16 bits.
+func (p *precision) stored(magnitude float64) float64 {
+	if magnitude == 0 || math.IsInf(magnitude, 0) || math.IsNaN(magnitude) {
+		return 0
+	}
+	_, exponent := math.Frexp(magnitude) // of a magnitude in [1, 2) it is 1
+	return math.Ldexp(p.own, exponent-1)
+}
+
 // precision describes the rounding of a floating-point type.
 type precision struct {
-	own   float64 // half a unit in the last place of 1
+	own   float64 // the unit roundoff: half a unit in the last place of 1
 	inner float64 // of what an implementation computes in
 	least float64 // below it, an element may be taken as 0
 	most  float64 // the largest element
