@@ -10,7 +10,10 @@ for each seed, the mean loss of our last ten steps is as near to PyTorch's as th
 deviation of PyTorch's over the seeds, and the mean of the differences is below half of it.
 
 float16 begins with a loss multiplied by 2^40, which overflows, and doubles the scale after 20
-steps: torch.amp.GradScaler and --loss-scale dynamic must skip the same steps.
+steps: torch.amp.GradScaler and --loss-scale dynamic must skip the same steps. The first run
+showed that this holds only while the runs are together: after 43 and more steps the
+convolutions, whose gradients have parted by then, overflow one to three steps sooner or later.
+So the steps before the first doubled scale overflows must be the same, and later ones are told.
 """
 
 import argparse
@@ -156,7 +159,7 @@ def compare(name, kind, binary, work):
     """Return a row of the table: losses at the end by seed, PyTorch's spread, and what was skipped."""
     make, only_last = NETWORKS[name]
     characters, classes = text()
-    ends, faults, skips = [], [], []
+    ends, faults, skips, same = [], [], [], 0
     for seed in range(_SEEDS):
         torch.manual_seed(seed)
         module, given = precision_networks.moved(make(classes)), list(batches(characters, only_last, seed))
@@ -167,8 +170,10 @@ def compare(name, kind, binary, work):
         want, expected = theirs(module, given, kind)
         ends.append((here[-_LAST:].mean(), want[-_LAST:].mean(), want[0]))
         skips.append(len(expected))
-        if skipped != expected:
+        early = [[s for s in steps if s < 2 * _INTERVAL] for steps in (skipped, expected)]
+        if early[0] != early[1]:
             faults.append(f"seed {seed}: steps {skipped} were skipped, PyTorch skips {expected}")
+        same += skipped == expected
     ends = np.array(ends)
     spread, off = ends[:, 1].std(ddof=1), ends[:, 0] - ends[:, 1]
     if not (abs(off) <= spread).all():
@@ -177,15 +182,16 @@ def compare(name, kind, binary, work):
         faults.append(f"the losses are off by {off.mean():.4f} on average, expected at most {spread / 2:.4f}")
     return {
         "network": name, "type": kind, "first": ends[:, 2].mean(), "ours": ends[:, 0].mean(), "theirs": ends[:, 1].mean(),
-        "spread": spread, "off": off.mean(), "most": abs(off).max(), "skipped": skips, "faults": faults,
+        "spread": spread, "off": off.mean(), "most": abs(off).max(), "skipped": skips, "same": same, "faults": faults,
     }  # fmt: skip
 
 
 def table(rows):
     """Return the rows as a table in Markdown."""
-    lines = ["| network | type | first loss | PyTorch, last ten | ours | PyTorch's standard deviation over seeds | ours − PyTorch's, mean | largest | skipped by both, each seed |", "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |"]
+    lines = ["| network | type | first loss | PyTorch, last ten | ours | PyTorch's standard deviation over seeds | ours − PyTorch's, mean | largest | steps that PyTorch skips, each seed | the same here |", "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: |"]
     for r in rows:
-        lines.append(f"| {r['network']} | {r['type']} | {r['first']:.4f} | {r['theirs']:.4f} | {r['ours']:.4f} | {r['spread']:.4f} | {r['off']:+.4f} | {r['most']:.4f} | {', '.join(map(str, r['skipped'])) if any(r['skipped']) else ''} |")
+        same = f"{r['same']} of {_SEEDS}" if any(r["skipped"]) else ""
+        lines.append(f"| {r['network']} | {r['type']} | {r['first']:.4f} | {r['theirs']:.4f} | {r['ours']:.4f} | {r['spread']:.4f} | {r['off']:+.4f} | {r['most']:.4f} | {', '.join(map(str, r['skipped'])) if any(r['skipped']) else ''} | {same} |")
     return "\n".join(lines) + "\n"
 
 
@@ -204,7 +210,7 @@ def main():
             for kind in args.type or precision.TYPES:
                 rows.append(compare(name, kind, binary, work))
                 r = rows[-1]
-                print(f"{name:13} {kind} loss {r['first']:.4f} to {r['ours']:.4f}, PyTorch {r['theirs']:.4f} ± {r['spread']:.4f}; off {r['off']:+.4f}, at most {r['most']:.4f}; skipped {r['skipped']}", *r["faults"], sep="\n    ", flush=True)
+                print(f"{name:13} {kind} loss {r['first']:.4f} to {r['ours']:.4f}, PyTorch {r['theirs']:.4f} ± {r['spread']:.4f}; off {r['off']:+.4f}, at most {r['most']:.4f}; skipped {r['skipped']}, the same in {r['same']} runs", *r["faults"], sep="\n    ", flush=True)
     if args.table:
         precision.insert(args.table, "crosscheck/run seeds", table(rows))
     return 1 if any(r["faults"] for r in rows) else 0
