@@ -45,6 +45,11 @@ const (
 // weightsAhead is how many depths ahead weights are prefetched.
 const weightsAhead = 32
 
+// channelsAhead is how many steps of a thin image ahead its pixels are prefetched: more are too
+// many lines of one set where channels lie a power of two apart. Behind the steps follow as many
+// that lead nowhere: gemm.thinAhead.
+const channelsAhead = 6
+
 // blockRowsOf returns the most pixels of a strip: as many as the registers hold with two
 // vectors of sums for each, two of weights, and two numbers of the image.
 func blockRowsOf(s set) int {
@@ -140,12 +145,16 @@ func (f blockForm) number(s set, r, v, i int) VecPhysical {
 func blocks(s set, thin bool) { blocksNamed("blocks", s, thin, false) }
 
 // blocksAhead is blocks with AVX-512 that prefetches, in the place of the weights that it is about to
-// read, some of those that follow: see termsAhead, and blockPanel.next.
-func blocksAhead() { blocksNamed("aheadBlocks", avx512, false, true) }
+// read, some of those that follow: see termsAhead, and blockPanel.next. Of a thin image it prefetches
+// the pixels of a later step, which lie in another page, and the weights as blocks does.
+func blocksAhead(thin bool) { blocksNamed("aheadBlocks", avx512, thin, true) }
 
 func blocksNamed(name string, s set, thin, ahead bool) {
 	name += s.name
-	if thin {
+	switch {
+	case thin && ahead:
+		name = "aheadThinBlocks" + s.name
+	case thin:
 		name = "thinBlocks" + s.name
 	}
 	TEXT(name, NOSPLIT|NOFRAME, "func(p *byte)")
@@ -273,7 +282,7 @@ func (s set) blocksBody(label string, r int, f blockForm, thin, ahead bool) {
 	TESTQ(left, left)
 	JZ(LabelRef(label + "done"))
 	next := args // restored in the end
-	if ahead {
+	if ahead && !thin {
 		DECQ(Mem{Base: args, Disp: densePasses})
 		JGE(LabelRef(label + "more"))
 		MOVQ(Mem{Base: steps, Disp: 8}, next) // what is in the cache
@@ -291,14 +300,19 @@ func (s set) blocksBody(label string, r int, f blockForm, thin, ahead bool) {
 	others()
 	Label(label + "quarter")
 	for depth := range depths {
-		if ahead && depth < linesAhead {
+		if ahead && !thin && depth < linesAhead {
 			PREFETCHT1(Mem{Base: next, Disp: 64 * depth})
 		}
-		for at := 0; at < len(f.lanes)*size && !ahead; at += 64 {
+		for at := 0; at < len(f.lanes)*size && (thin || !ahead); at += 64 {
 			PREFETCHT0(Mem{Base: b, Disp: (weightsAhead+depth)*width + at})
 		}
 		for v := range f.lanes {
 			VMOVUPS(Mem{Base: b, Disp: depth*width + v*size}, f.row(s, r, v))
+		}
+		if ahead && thin {
+			MOVQ(Mem{Base: steps, Disp: 16 * (channelsAhead - 1)}, b)
+			PREFETCHT0(Mem{Base: strip, Index: b, Scale: 1})
+			PREFETCHT0(Mem{Base: strip, Index: b, Scale: 1, Disp: 4 * (blockRowsOf(s) - 1)})
 		}
 		for i := range r {
 			VBROADCASTSS(pixel(i, depth), f.number(s, r, 0, i))
@@ -325,7 +339,7 @@ func (s set) blocksBody(label string, r int, f blockForm, thin, ahead bool) {
 	JNZ(LabelRef(label + "quarter"))
 	TESTQ(left, left)
 	JNZ(LabelRef(label + "step"))
-	if ahead {
+	if ahead && !thin {
 		Load(Param("p"), RAX)
 		MOVQ(next, Mem{Base: RAX, Disp: denseNext})
 		MOVQ(RAX, args)

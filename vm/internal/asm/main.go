@@ -33,7 +33,8 @@ var files = []struct {
 		blocks(avx2, false)
 		blocks(avx512, false)
 	}},
-	{"gemm", "blocks_ahead", blocksAhead},
+	{"gemm", "blocks_ahead", func() { blocksAhead(false) }},
+	{"gemm", "blocks_thin_ahead", func() { blocksAhead(true) }},
 	{"gemm", "blocks_thin", func() {
 		blocks(avx2, true)
 		blocks(avx512, true)

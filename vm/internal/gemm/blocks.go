@@ -86,7 +86,7 @@ type blockPanel struct {
 	tail   uintptr        // the pixels of a last half of a block; 0: none
 	tailB  unsafe.Pointer // its weights
 	thin   bool           // a step is one channel
-	ahead  bool           // the next weights are prefetched
+	ahead  bool           // the next weights are prefetched; if thin, the pixels of later steps
 	next   uintptr        // where they lie
 	passes int            // how many strips of pixels prefetch a part of them, nextPasses in all
 }
@@ -108,6 +108,7 @@ const (
 	mostBlockRoom    = 1 << 21 // if a single row needs more
 	mostBlockReach   = 1 << 20 // pixels
 	leastInPlace     = 512     // pixels of a part that is not copied: for them the weights are read again
+	thinAhead        = 6       // steps of a thin image ahead their pixels are prefetched
 )
 
 // CanBlock reports whether this machine convolves such images in blocks. The channels of a group
@@ -180,7 +181,15 @@ func (b *Blocks) rowsBytes(rows int) int {
 func (b *Blocks) PlanBytes() int {
 	segments, _ := b.segments()
 	classes := min(2*b.Kernel[0]+1, b.Out[0]) * len(segments)
-	return classes * (b.Depth()/b.unit()*int(unsafe.Sizeof(blockStep{})) + cuts(b.Depth(), b.deep())*8 + int(unsafe.Sizeof(blockClass{})))
+	return classes * ((b.Depth()/b.unit()+b.behind())*int(unsafe.Sizeof(blockStep{})) + cuts(b.Depth(), b.deep())*8 + int(unsafe.Sizeof(blockClass{})))
+}
+
+// behind is the number of steps behind those of a class that lead nowhere.
+func (b *Blocks) behind() int {
+	if b.Thin {
+		return thinAhead
+	}
+	return 0
 }
 
 // Plan decides how to convolve, before anything else is called.
@@ -383,7 +392,7 @@ func (r *blockRun) run() {
 		begin = r.first
 	}
 	last := len(r.classes[0].blocks) - 2
-	p.ahead = prefetchesNext && chosen == avx512 && !r.Thin && r.strips() >= leastAhead/12
+	p.ahead = prefetchesNext && chosen == avx512 && (r.Thin || r.strips() >= leastAhead/12)
 	for s := r.from; s < r.to; s++ {
 		if r.Stop != nil && r.Stop.Stopping() {
 			return
@@ -405,7 +414,7 @@ func (r *blockRun) run() {
 		}
 		for d := range last + 1 {
 			flags := r.flags(d == 0, d == last)
-			if p.ahead {
+			if p.ahead && !r.Thin {
 				p.next, p.passes = r.following(s, d)
 			}
 			for i := range r.classes {
@@ -423,7 +432,7 @@ func (r *blockRun) strips() int { return (r.end - r.first) * cuts(r.pixels, bloc
 // strips of pixels it takes to prefetch them.
 func (r *blockRun) following(s, d int) (next uintptr, passes int) {
 	c := &r.classes[0]
-	if d++; d < len(c.blocks)-1 && c.blocks[d] < len(c.steps) {
+	if d++; d < len(c.blocks)-1 && c.blocks[d] < c.blocks[len(c.blocks)-1] {
 		return uintptr(r.p.b) + uintptr(c.steps[c.blocks[d]].weights), nextPasses
 	}
 	if w, is := r.weights.(*Packed); is && w.Format == Float32 && s+1 < r.to {

@@ -9,6 +9,9 @@ func blocksAVX2(p *blockPanel)
 func blocksAVX512(p *blockPanel)
 
 //go:noescape
+func aheadThinBlocksAVX512(p *blockPanel)
+
+//go:noescape
 func aheadBlocksAVX512(p *blockPanel)
 
 //go:noescape
@@ -27,6 +30,8 @@ const _ = -(unsafe.Offsetof(blockPanel{}.c) ^ 16 | unsafe.Offsetof(blockPanel{}.
 // run calls the micro-kernel in use.
 func (p *blockPanel) run() {
 	switch wide := chosen == avx512; {
+	case p.thin && wide && p.ahead:
+		aheadThinBlocksAVX512(p)
 	case p.thin && wide:
 		thinBlocksAVX512(p)
 	case p.thin:

@@ -75,7 +75,7 @@ func (b *Blocks) classify() {
 func (b *Blocks) list(c *blockClass, bottom int) {
 	taps, unit := b.Kernel[0]*b.Kernel[1], b.unit()
 	blocks := cuts(b.Channels, unit)
-	c.steps, c.blocks = make([]blockStep, 0, b.Depth()/unit), make([]int, 0, cuts(b.Depth(), b.deep())+1)
+	c.steps, c.blocks = make([]blockStep, 0, b.Depth()/unit+b.behind()), make([]int, 0, cuts(b.Depth(), b.deep())+1)
 	for at := range blocks * taps {
 		block, tap, within := at/taps, at%taps, at
 		if b.Spread {
@@ -93,6 +93,7 @@ func (b *Blocks) list(c *blockClass, bottom int) {
 		})
 	}
 	c.blocks = append(c.blocks, len(c.steps))
+	c.steps = append(c.steps, make([]blockStep, b.behind())...)
 }
 
 // weightsAt is where the weights of a depth lie in a strip, in bytes.

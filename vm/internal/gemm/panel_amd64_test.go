@@ -41,6 +41,8 @@ func TestBlocksPrefetched(t *testing.T) {
 	for _, b := range []Blocks{
 		{Channels: 3 * BlockLen, Columns: 5 * BlockLen, Kernel: three, Pad: one, Bias: true},
 		{Channels: 2 * BlockLen, Columns: 3*BlockLen + HalfLen, Kernel: three, Pad: one, Spread: true},
+		{Channels: 37, Columns: 3 * BlockLen, Kernel: three, Pad: one, Thin: true},
+		{Channels: 300, Columns: 2*BlockLen + HalfLen, Kernel: one, Thin: true, Bias: true},
 		{Channels: 20*BlockLen + HalfLen, Columns: 4*BlockLen + HalfLen, Kernel: one, Act: Relu},
 	} {
 		b.Images, b.Groups, b.In, b.Out, b.Stride, b.Dilation = 1, 1, in, in, one, one
