@@ -24,7 +24,7 @@ var files = []struct {
 	write     func()
 }{
 	{"gemm", "panel", func() {
-		for _, s := range []set{avx2, avx512, avx2Pairs, vnniPairs, vnniQuads} {
+		for _, s := range []set{avx2, avx512, avx2Pairs, vnniPairs, vnniQuads, vnniTwoQuads} {
 			panel(s)
 		}
 	}},

@@ -86,7 +86,9 @@ var (
 	}
 	// Strips of 16 pairs are one vector, so the layout is the same as AVX2's.
 	vnniPairs = set{"VNNI", avx512.rows, avx512.lanes, avx512.vectors, true, true, true, false, []columns{{"strip", 1, 1, true}}, false}
-	vnniQuads = set{vnniPairs.name, vnniPairs.rows, vnniPairs.lanes, vnniPairs.vectors, true, false, false, true, vnniPairs.columns, false}
+	// Two strips, bDeep bytes apart, so that a number of A that is read meets two vectors.
+	vnniTwoQuads = set{"Two" + vnniPairs.name, vnniPairs.rows, vnniPairs.lanes, vnniPairs.vectors, true, false, false, true, []columns{{"strips", 1, 2, true}}, true}
+	vnniQuads    = set{vnniPairs.name, vnniPairs.rows, vnniPairs.lanes, vnniPairs.vectors, true, false, false, true, vnniPairs.columns, false}
 )
 
 // The registers. A strip of A is read through up to three pointers, four rows
@@ -218,17 +220,30 @@ func (s set) body(label string, r, vectors int, masked bool) {
 		s.zero(s.vectors[i])
 	}
 
+	two := s.quads && vectors == 2
+	column := func(v int) Mem { // vector v of a row of B
+		if two && v == 1 {
+			return Mem{Base: b, Index: deepB, Scale: 1}
+		}
+		return Mem{Base: b, Disp: v * size}
+	}
 	term := func(near bool) {
 		if s.opmask && near { // weights are often in no cache that is near
 			PREFETCHT0(Mem{Base: pointers[0], Disp: 1024})
 			for v := range vectors {
-				PREFETCHT0(Mem{Base: b, Disp: 2048 + v*size})
+				m := column(v)
+				m.Disp += 2048
+				PREFETCHT0(m)
 			}
 		}
 		for v := range vectors {
-			VMOVUPS(Mem{Base: b, Disp: v * size}, free[v])
+			VMOVUPS(column(v), free[v])
 		}
-		ADDQ(deepB, b)
+		if two {
+			ADDQ(Imm(64), b)
+		} else {
+			ADDQ(deepB, b)
+		}
 		for i := range r {
 			// Alternate between two registers if there are two.
 			x := free[vectors]
@@ -238,6 +253,13 @@ func (s set) body(label string, r, vectors int, masked bool) {
 			if s.dots {
 				for v := range vectors {
 					VPDPWSSD_BCST(row(i), free[v], acc(i, v))
+				}
+				continue
+			}
+			if two {
+				VPBROADCASTD(row(i), x)
+				for v := range vectors {
+					VPDPBUSD(x, free[v], acc(i, v))
 				}
 				continue
 			}
@@ -268,7 +290,7 @@ func (s set) body(label string, r, vectors int, masked bool) {
 	// Two terms at a time where most of the work is: the bodies for the last rows stay short.
 	if r == s.rows {
 		if s.ahead && vectors == 2 {
-			s.termsAhead(label, func() { term(false) })
+			s.termsAhead(label, two, func() { term(false) })
 		}
 		SUBQ(Imm(2), count)
 		JLT(LabelRef(label + "odd"))
@@ -296,9 +318,9 @@ func (s set) body(label string, r, vectors int, masked bool) {
 const linesAhead = 2
 
 // termsAhead adds up the terms, four at a time, if the panel names the next strip of B, and prefetches
-// two lines of it for each four depths, which is a quarter of it. That takes less than what the
+// two lines of it for each four depths (of two strips, one of each), which is a quarter of it. That takes less than what the
 // other loop prefetches, and the next strip comes from memory while this one is multiplied.
-func (s set) termsAhead(label string, term func()) {
+func (s set) termsAhead(label string, two bool, term func()) {
 	const depths, lines = 4, linesAhead
 	next := args // restored in the end
 	CMPQ(Mem{Base: args, Disp: offNext}, Imm(0))
@@ -314,12 +336,19 @@ func (s set) termsAhead(label string, term func()) {
 	JLT(LabelRef(label + "few"))
 	Label(label + "ahead")
 	for i := range depths {
-		if i < lines {
+		switch {
+		case i == 1 && two:
+			PREFETCHT1(Mem{Base: next, Index: deepB, Scale: 1})
+		case i < lines:
 			PREFETCHT1(Mem{Base: next, Disp: 64 * i})
 		}
 		term()
 	}
-	ADDQ(I32(64*lines), next)
+	if two {
+		ADDQ(Imm(64), next)
+	} else {
+		ADDQ(I32(64*lines), next)
+	}
 	SUBQ(Imm(depths), count)
 	JGE(LabelRef(label + "ahead"))
 	Label(label + "few")
@@ -412,6 +441,11 @@ func (s set) storeRows(label string, low, high, most, vectors int, masked bool) 
 		m.Disp = v * size
 		return m
 	}
+	byteAt := func(i, v int) Mem {
+		m := row(i)
+		m.Disp = v * s.lanes
+		return m
+	}
 	write := func() {
 		each(func(i, v int) {
 			switch {
@@ -447,7 +481,7 @@ func (s set) storeRows(label string, low, high, most, vectors int, masked bool) 
 				}
 			})
 			when(flagBytes, "sums", func() {
-				s.toBytes(x, y, masks[0], each, acc, at)
+				s.toBytes(x, y, masks[0], each, acc, byteAt)
 				JMP(LabelRef(label + "end"))
 			})
 		}

@@ -392,7 +392,7 @@ func (r *blockRun) run() {
 		begin = r.first
 	}
 	last := len(r.classes[0].blocks) - 2
-	p.ahead = prefetchesNext && chosen == avx512 && (r.Thin || r.strips() >= leastAhead/12)
+	p.ahead = intel && chosen == avx512 && (r.Thin || r.strips() >= leastAhead/12)
 	for s := r.from; s < r.to; s++ {
 		if r.Stop != nil && r.Stop.Stopping() {
 			return

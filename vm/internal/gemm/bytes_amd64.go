@@ -13,6 +13,9 @@ func pairsAVX2(p *panel)
 func pairsVNNI(p *panel)
 
 //go:noescape
+func quadsTwoVNNI(p *panel)
+
+//go:noescape
 func quadsVNNI(p *panel)
 
 //go:noescape
@@ -29,6 +32,16 @@ func Quads() bool { return vnni() }
 func (p *panel) runQuads() {
 	p.mask = 1<<p.columns - 1
 	quadsVNNI(p)
+}
+
+// twoQuads reports whether a micro-kernel multiplies two strips of quads at once, which waits less for
+// the numbers of A.
+func twoQuads() bool { return intel && vnni() }
+
+// runTwoQuads calls it. B's strips lie bDeep bytes apart.
+func (p *panel) runTwoQuads() {
+	p.mask = 1<<p.columns - 1
+	quadsTwoVNNI(p)
 }
 
 // vnni reports whether the micro-kernel with VNNI is in use.

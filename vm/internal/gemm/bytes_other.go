@@ -20,6 +20,10 @@ func pairsHeight() int { return integerRows }
 // Quads reports that bytes are widened before they are multiplied.
 func Quads() bool { return false }
 
+func twoQuads() bool { return false }
+
+func (p *panel) runTwoQuads() { panic("gemm: no quads") }
+
 func (p *panel) runQuads() { panic("gemm: no quads") }
 
 func quadRowsAVX2(*uint8, *uint8, int, int, uint8) { panic("gemm: no quads") }

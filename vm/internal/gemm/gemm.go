@@ -301,7 +301,7 @@ func (p *Product) strips(i0, j0, m, n int, c unsafe.Pointer, stride int, bias un
 	kernel := chosen
 	height, width := levels[kernel].rows, levels[kernel].columns
 	w := panel{rows: m, cRow: 4 * stride, alpha: p.Alpha, low: p.Low, high: p.High}
-	ahead := prefetchesNext && kernel == avx512 && m >= leastAhead && p.readsB()
+	ahead := intel && kernel == avx512 && m >= leastAhead && p.readsB()
 	image, part := p.narrowImage(), widePart{room: room}
 	columns := n // at all depths, before the next ones
 	if p.streams(m) {

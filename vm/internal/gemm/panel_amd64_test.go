@@ -11,10 +11,10 @@ func bothWays(t *testing.T, f func() []float32) {
 	if best() != avx512 {
 		t.Skip("needs AVX-512")
 	}
-	defer func(was bool) { prefetchesNext = was }(prefetchesNext)
-	prefetchesNext = false
+	defer func(was bool) { intel = was }(intel)
+	intel = false
 	want := f()
-	prefetchesNext = true
+	intel = true
 	same(t, "with strips prefetched", f(), want)
 }
 

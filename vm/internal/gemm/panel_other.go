@@ -6,4 +6,4 @@ func best() level { return plain }
 
 func (p *panel) run(level) { panelPlain(p) }
 
-const prefetchesNext = false
+const intel = false

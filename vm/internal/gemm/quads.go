@@ -206,14 +206,20 @@ func (p *Integer) quads(tile int, c unsafe.Pointer, stride int, to *ByteRows, sc
 		return false
 	}
 	i0, j0, m, n := p.Block(tile)
-	const strips = 4 * mostDepth * integerColumns
+	strips, most := 4*mostDepth*integerColumns, integerColumns
+	if twoQuads() {
+		most *= 2
+	}
 	block := unsafe.Slice((*byte)(scratch), ScratchBytes)
 	strip, side := block[:strips], block[strips:]
+	if left != nil { // nothing is packed in side
+		strip = block[:2*strips]
+	}
 	stage := unsafe.Slice((*byte)(unsafe.Add(scratch, ScratchBytes)), stageBytes)
 
 	var (
 		own     [tileRows]int32
-		columns [integerColumns]int32
+		columns [2 * integerColumns]int32
 		x, y    int32 // zero points
 	)
 	switch b := p.B.(type) {
@@ -224,7 +230,7 @@ func (p *Integer) quads(tile int, c unsafe.Pointer, stride int, to *ByteRows, sc
 	case *ByteImage:
 		y = int32(b.Zero) + int32((&Bytes{Signed: b.Signed}).flip())
 	}
-	w := panel{rows: m, cRow: 4 * stride, aDeep: 4, bDeep: 4 * integerColumns}
+	w := panel{rows: m, cRow: 4 * stride, aDeep: 4}
 	rows, size := &own, 4
 	if to != nil {
 		rows, size = &to.Biases, 1
@@ -265,28 +271,65 @@ func (p *Integer) quads(tile int, c unsafe.Pointer, stride int, to *ByteRows, sc
 			}
 		}
 		w.aStrip = pairsHeight() * w.aRow
-		for j := 0; j < n; j += integerColumns {
+		for j := 0; j < n; j += most {
 			if p.Stop != nil && p.Stop.Stopping() {
 				return true
 			}
-			w.columns = min(integerColumns, n-j)
+			w.columns = min(most, n-j)
+			two := w.columns > integerColumns
 			switch b := p.B.(type) {
 			case *QuadColumns:
-				w.b = unsafe.Add(b.at, 4*(j0+j)*cuts(b.k, 4)+integerColumns*k)
+				w.b = b.strip(j0+j, k)
+				w.next, w.passes = 0, 0
+				if w.bDeep = b.step(); two && m >= leastAhead {
+					w.next, w.passes = p.followingQuads(b, &w, j0, j0+j+most, j0+n, k)
+				}
 				if k == 0 && x != 0 {
 					w.flags |= flagColBias
-					for i, sum := range b.sums[j0+j:][:integerColumns] {
+					for i, sum := range b.sums[j0+j:][:cuts(w.columns, integerColumns)*integerColumns] {
 						columns[i] = -x * (sum - int32(p.K)*y)
 					}
 				}
-			case *Bytes:
-				w.b = b.quads(strip, stage, j0+j, k, deep)
-			case *ByteImage:
-				w.b = b.quads(strip, stage, j0+j, k, deep)
+			case quadPacker:
+				w.b, w.bDeep = b.quads(strip, stage, j0+j, k, deep), strips
+				if two {
+					b.quads(strip[strips:], stage, j0+j+integerColumns, k, deep)
+				}
 			}
 			w.c = unsafe.Add(c, size*j)
+			if two {
+				w.runTwoQuads()
+				continue
+			}
+			w.bDeep = 4 * integerColumns
 			w.runQuads()
 		}
 	}
 	return true
+}
+
+// quadPacker is a right side that is packed strip by strip.
+type quadPacker interface {
+	quads(strip, stage []byte, first, k, deep int) unsafe.Pointer
+}
+
+// step is the distance of two strips in bytes.
+func (m *QuadColumns) step() int { return 4 * integerColumns * cuts(m.k, 4) }
+
+// strip is where a strip lies from depth k on.
+func (m *QuadColumns) strip(first, k int) unsafe.Pointer {
+	return unsafe.Add(m.at, first/integerColumns*m.step()+integerColumns*k)
+}
+
+// followingQuads is following for two strips of quads, those before column j, of columns [first, last).
+func (p *Integer) followingQuads(b *QuadColumns, w *panel, first, j, last, k int) (next uintptr, passes int) {
+	switch {
+	case j+integerColumns < last:
+		return uintptr(b.strip(j, k)), nextPasses
+	case k+4*w.depth < p.K:
+		return uintptr(b.strip(first, k+4*w.depth)), nextPasses
+	case last+integerColumns < p.N:
+		return uintptr(b.strip(last, 0)), nextPasses
+	}
+	return uintptr(w.b), 0
 }
