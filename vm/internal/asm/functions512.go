@@ -65,7 +65,18 @@ func polynomial512(c []float32, x, p VecPhysical) {
 }
 
 // exponential512 is exponentialTwice in Z0. It uses Z1 to Z3.
-func exponential512() {
+func exponential512() { exponentialBy512(func() { VSCALEFPS(Z1, Z0, Z0) }) }
+
+// exponentialAlone512 is exponential512 for what is often far below the least exponent, such as the
+// scores that a mask leaves out: some processors take hundreds of cycles to make a number that is too
+// small, so that those are not computed.
+func exponentialAlone512() {
+	VCMPPS(Imm(5), wideRegister(1), Z0, K1) // not below, or NaN
+	exponentialBy512(func() { VSCALEFPS_Z(Z1, Z0, K1, Z0) })
+}
+
+// exponentialBy512 multiplies Z0 by 2 to the power of Z1 by a function.
+func exponentialBy512(scale func()) {
 	one := wideRegister(5)
 	VMINPS(Z0, wideRegister(0), Z0)
 	VMAXPS(Z0, wideRegister(1), Z0)
@@ -81,7 +92,7 @@ func exponential512() {
 	VMULPS(Z0, Z0, Z3)
 	VFMADD213PS(Z0, Z3, Z2)
 	VADDPS(one, Z2, Z0)
-	VSCALEFPS(Z1, Z0, Z0) // times 2^n: rounded once, as the two products of exponentialTwice are
+	scale() // times 2^n: rounded once, as the two products of exponentialTwice are
 }
 
 // logistic512 is 1 / (1 + exp(-x)) in Z0.

@@ -160,7 +160,7 @@ var files = []struct {
 		tangent()
 	}},
 	{"simd", "functions512", func() {
-		function512("expAVX512", "expAVX512 is expAVX2 where n is a multiple of 16.", linear512(exponential512))
+		function512("expAVX512", "expAVX512 is expAVX2 where n is a multiple of 16.", linear512(exponentialAlone512))
 		function512("sigmoidAVX512", "sigmoidAVX512 is sigmoidAVX2 where n is a multiple of 16.", linear512(logistic512))
 		function512("erfAVX512", "erfAVX512 is erfAVX2 where n is a multiple of 16.", linear512(errorFunction512))
 		function512("tanhAVX512", "tanhAVX512 is tanhAVX2 where n is a multiple of 16.", linear512(hyperbolicTangent512))
@@ -229,6 +229,7 @@ var files = []struct {
 	{"simd", "truncate", func() {
 		truncate()
 		truncateBytes()
+		fromIntegers()
 		interleaveWords()
 	}},
 	{"simd", "nibbles", func() {

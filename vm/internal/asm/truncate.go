@@ -19,6 +19,19 @@ func truncate() {
 	}, RSI, RDI)
 }
 
+// fromIntegers rounds integers to float32.
+func fromIntegers() {
+	TEXT("fromIntegersAVX2", NOSPLIT|NOFRAME, "func(dst *float32, src *int32, n int)")
+	Doc("fromIntegersAVX2 rounds n integers, a multiple of 8, to the nearest float32.")
+	Load(Param("dst"), RDI)
+	Load(Param("src"), RSI)
+	Load(Param("n"), RCX)
+	strides(RCX, func(disp int, y, _ VecPhysical) {
+		VCVTDQ2PS(Mem{Base: RSI, Disp: disp}, y)
+		VMOVUPS(y, Mem{Base: RDI, Disp: disp})
+	}, RSI, RDI)
+}
+
 // truncateBytes leaves the low bytes of what truncate writes.
 func truncateBytes() {
 	TEXT("truncateBytesAVX2", NOSPLIT|NOFRAME, "func(dst *uint8, src *float32, n int)")

@@ -93,6 +93,11 @@ func fastConverter(to, from graph.DType) conversionLoop {
 	case graph.Int64:
 		return fromInteger[int64](to)
 	case graph.Int32:
+		if to == graph.Float32 {
+			return func(to, from unsafe.Pointer, i, j int) {
+				simd.FromIntegers(span[float32](unsafe.Add(to, 4*i), j-i), span[int32](unsafe.Add(from, 4*i), j-i))
+			}
+		}
 		return fromInteger[int32](to)
 	case graph.Int16:
 		return fromInteger[int16](to)

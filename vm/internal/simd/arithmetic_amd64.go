@@ -115,6 +115,9 @@ func powerAVX2(dst, a, b *float32, n, bStep int) int
 func truncateAVX2(dst *int32, src *float32, n int)
 
 //go:noescape
+func fromIntegersAVX2(dst *float32, src *int32, n int)
+
+//go:noescape
 func truncateBytesAVX2(dst *uint8, src *float32, n int)
 
 //go:noescape

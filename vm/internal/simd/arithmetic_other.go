@@ -25,6 +25,7 @@ func normGradientAVX2(*float32, *float32, *float32, int, *float32)     { panic("
 
 func powerAVX2(*float32, *float32, *float32, int, int) int { panic("simd: no vectors") }
 func truncateAVX2(*int32, *float32, int)                   { panic("simd: no vectors") }
+func fromIntegersAVX2(*float32, *int32, int)               { panic("simd: no vectors") }
 func truncateBytesAVX2(*uint8, *float32, int)              { panic("simd: no vectors") }
 func interleaveWordsAVX2(*uint32, *uint32, *uint32, int)   { panic("simd: no vectors") }
 func nibblesAVX2(*float32, *uint8, int, float32, float32)  { panic("simd: no vectors") }

@@ -30,6 +30,7 @@ sixteen:
 	PREFETCHT0  4096(SI)
 	VMOVUPS     (SI), Z0
 	VFMADD213PS Z15, Z14, Z0
+	VCMPPS      $0x05, Z17, Z0, K1
 	VMINPS      Z0, Z16, Z0
 	VMAXPS      Z0, Z17, Z0
 	VMULPS      Z0, Z18, Z1
@@ -44,7 +45,7 @@ sixteen:
 	VMULPS      Z0, Z0, Z3
 	VFMADD213PS Z0, Z3, Z2
 	VADDPS      Z21, Z2, Z0
-	VSCALEFPS   Z1, Z0, Z0
+	VSCALEFPS.Z Z1, Z0, K1, Z0
 	VMOVUPS     Z0, (DI)
 	ADDQ        $0x40, SI
 	ADDQ        $0x40, DI

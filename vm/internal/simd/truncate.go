@@ -13,6 +13,19 @@ func Truncate(dst []int32, src []float32) {
 	}
 }
 
+// FromIntegers rounds integers to the nearest float32.
+func FromIntegers(dst []float32, src []int32) {
+	dst = dst[:len(src)]
+	n := 0
+	if whole := len(src) &^ 7; available && whole > 0 {
+		fromIntegersAVX2(&dst[0], &src[0], whole)
+		n = whole
+	}
+	for i := n; i < len(src); i++ {
+		dst[i] = float32(src[i])
+	}
+}
+
 // TruncateBytes writes the low bytes of what Truncate does.
 func TruncateBytes(dst []uint8, src []float32) {
 	dst = dst[:len(src)]

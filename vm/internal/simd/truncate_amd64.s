@@ -90,6 +90,47 @@ GLOBL gathered<>(SB), RODATA|NOPTR, $32
 DATA c000000ff<>+0(SB)/4, $0x000000ff
 GLOBL c000000ff<>(SB), RODATA|NOPTR, $4
 
+// func fromIntegersAVX2(dst *float32, src *int32, n int)
+// Requires: AVX, MMX+
+TEXT ·fromIntegersAVX2(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+thirtytwo:
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VCVTDQ2PS  (SI), Y0
+	VMOVUPS    Y0, (DI)
+	VCVTDQ2PS  32(SI), Y2
+	VMOVUPS    Y2, 32(DI)
+	VCVTDQ2PS  64(SI), Y4
+	VMOVUPS    Y4, 64(DI)
+	VCVTDQ2PS  96(SI), Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
+
+eight:
+	CMPQ      CX, $0x08
+	JLT       end
+	VCVTDQ2PS (SI), Y0
+	VMOVUPS   Y0, (DI)
+	ADDQ      $0x20, SI
+	ADDQ      $0x20, DI
+	SUBQ      $0x08, CX
+	JMP       eight
+
+end:
+	VZEROUPPER
+	RET
+
 // func interleaveWordsAVX2(dst *uint32, a *uint32, b *uint32, n int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·interleaveWordsAVX2(SB), NOSPLIT|NOFRAME, $0-32

@@ -37,3 +37,25 @@ func TestTruncate(t *testing.T) {
 		}
 	}
 }
+
+// All integers beside those that float32 has are rounded to even.
+func TestFromIntegers(t *testing.T) {
+	var src []int32
+	for x := int64(1); x <= 1<<31; x *= 2 {
+		for _, y := range []int64{x - 3, x - 1, x, x + 1, x + 3, -x, 1 - x, 3 - x, x + x/2 + 1} {
+			src = append(src, int32(y))
+		}
+	}
+	for n := range len(src) {
+		got := make([]float32, n+1)
+		FromIntegers(got, src[len(src)-n:])
+		for i, x := range src[len(src)-n:] {
+			if want := float32(float64(x)); got[i] != want {
+				t.Fatalf("%d: got %g, want %g", x, got[i], want)
+			}
+		}
+		if got[n] != 0 {
+			t.Fatal("a number beyond the end was written")
+		}
+	}
+}
