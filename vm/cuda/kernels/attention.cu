@@ -10,23 +10,6 @@ typedef INDEX Index; // of an element of queries, keys and values
 // a row.
 typedef Tile<1, 2, 4, 1, 16> Scores;
 
-// Part is a block's part of the work: some queries of a head, and some columns of the
-// values.
-struct Part {
-	int batch, head, query, column, rows;
-	const T *q, *k, *v;
-	__device__ Part(const Attention &s, const T *q, const T *k, const T *v, int columns) {
-		u32 high = (s.queries + Scores::m - 1) / Scores::m, block = blockIdx.x / high;
-		query = (high - 1 - blockIdx.x % high) * Scores::m; // the later ones may see more keys: they come first
-		batch = block / s.heads, head = block % s.heads, column = blockIdx.y * columns;
-		rows = min(Scores::m, s.queries - query);
-		int kv = head / s.shared;
-		this->q = q + batch * s.q.batch + head * s.q.head;
-		this->k = k + batch * s.k.batch + kv * s.k.head;
-		this->v = v + batch * s.v.batch + kv * s.v.head;
-	}
-};
-
 // score computes the scores of a tile. Those of keys that a query does not see are -∞.
 // Those of a stage before that are written to shown, unless it is null.
 static __device__ __forceinline__ void score(Sums<Scores, C> &sums, const Attention &s, const Part &own, const Keys &keys, const Masks &masks, int key, T *shown) {

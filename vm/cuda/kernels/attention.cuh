@@ -121,3 +121,20 @@ static __device__ __forceinline__ C share(const Attention &s, const Masks &m, in
 	if (s.sinks != no_sinks && high != lowest<C>()) total += exp_of((s.sinks == sink_of_head ? load(m.sinks + head) : (C)0) - high);
 	return total == 0 ? (C)0 : 1 / total;
 }
+
+// Part is a block's part of the work: 64 queries of a head, and some columns of the values.
+constexpr int part_queries = 64;
+struct Part {
+	int batch, head, query, column, rows;
+	const T *q, *k, *v;
+	__device__ Part(const Attention &s, const T *q, const T *k, const T *v, int columns) {
+		u32 high = (s.queries + part_queries - 1) / part_queries, block = blockIdx.x / high;
+		query = (high - 1 - blockIdx.x % high) * part_queries; // the later ones may see more keys: they come first
+		batch = block / s.heads, head = block % s.heads, column = blockIdx.y * columns;
+		rows = min(part_queries, s.queries - query);
+		int kv = head / s.shared;
+		this->q = q + batch * s.q.batch + head * s.q.head;
+		this->k = k + batch * s.k.batch + kv * s.k.head;
+		this->v = v + batch * s.v.batch + kv * s.v.head;
+	}
+};

@@ -132,8 +132,14 @@ func (n *Node) attend(s *attending, batch int, element string, index string, a *
 	if blocks > math.MaxInt32 || across > math.MaxUint16 {
 		return unsupportedf("attention of %d blocks of queries and %d of values", blocks, across)
 	}
+	grid, block := driver.Dim3{X: uint32(blocks), Y: uint32(across), Z: 1}, driver.Dim3{X: 128, Y: 1, Z: 1}
+	if a.shown == 0 && y.Type.Bits() == 16 && n.k.tensor(y.Type) {
+		kernel := n.kernel("attention_tensor.cu", name, "ELEMENT="+element, "INDEX="+index, "TENSOR")
+		n.Way = "on tensor cores"
+		return n.launch3(kernel, grid, block, 0, at, a.q, a.k, a.v, a.masks, a.numbers, *s, f)
+	}
 	kernel := n.kernel("attention.cu", name, "ELEMENT="+element, "INDEX="+index)
-	return n.launch3(kernel, driver.Dim3{X: uint32(blocks), Y: uint32(across), Z: 1}, driver.Dim3{X: 128, Y: 1, Z: 1}, 0,
+	return n.launch3(kernel, grid, block, 0,
 		at, a.q, a.k, a.v, a.masks, a.shown, a.numbers, *s, f)
 }
 

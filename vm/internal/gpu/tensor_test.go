@@ -127,3 +127,29 @@ func TestTensorTiles(t *testing.T) {
 	}
 	b.t = t
 }
+
+// TestTensorAttention: attention of 16 bits on tensor cores agrees with the plain evaluator,
+// whatever masks it has.
+func TestTensorAttention(t *testing.T) {
+	b := newBench(t)
+	var list []*prepared
+	for i := range attentionCases {
+		c := &attentionCases[i]
+		for _, d := range []graph.DType{graph.Float16, graph.BFloat16} {
+			if types := c.types; types == nil && d == graph.BFloat16 || types != nil && !slices.Contains(types, d) {
+				continue
+			}
+			if p := b.prepare(c, d); p != nil && p.n.Way == "on tensor cores" {
+				list = append(list, p)
+			}
+		}
+	}
+	b.must(b.kernels.Ready(func(int64) error { return nil }))
+	if len(list) < 10 {
+		t.Errorf("%d cases on tensor cores, expected more", len(list))
+	}
+	for i, p := range list {
+		t.Run(fmt.Sprintf("%02d-%s-%v", i, p.c.op, p.d), func(t *testing.T) { b.check(t, p) })
+	}
+	b.t = t
+}
