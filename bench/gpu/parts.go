@@ -40,6 +40,7 @@ var parts = []partRow{
 	{"limits", 8, (*measurer).limits},
 	{"swaps", 8, (*measurer).swaps},
 	{"torch", 14, (*measurer).torch},
+	{"decoders", 4, (*measurer).decoders},
 	{"products", 5, (*measurer).products},
 	{"times", 10, (*measurer).times},
 	{"machine", 5, (*measurer).machine},
