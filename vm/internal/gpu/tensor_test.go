@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 	"github.com/onnxmem/onnxmem/vm/cuda/kernels"
@@ -86,6 +87,7 @@ func TestFragments(t *testing.T) {
 // TestTensorTiles: products on tensor cores agree with the plain evaluator in tiles of each
 // size, whether operands lie along the depth or across it.
 func TestTensorTiles(t *testing.T) {
+	sweep.Only(t)
 	b := newBench(t)
 	all := tensorTiles
 	defer func() { tensorTiles = all }()
