@@ -10,7 +10,7 @@ import (
 // casts change the element type, or nothing.
 var casts = family{"", []Op{
 	{Name: "Identity", Class: Elementwise, Copies: true, Infer: inferIdentity, Cut: cutUnary, Fold: foldSame, Views: viewOfFirst, Moves: true},
-	{Name: "Cast", Class: Elementwise, Infer: inferCast, Cut: cutUnary, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth, Moves: true},
+	{Name: "Cast", Class: Elementwise, Casts: true, Infer: inferCast, Cut: cutUnary, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth, Moves: true},
 	{Name: "CastLike", Class: Elementwise, Infer: inferCastLike, Cut: cutUnary, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth},
 	{Name: "BitCast", Class: View, Infer: inferBitCast, Views: viewOfFirst},
 }}

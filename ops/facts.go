@@ -170,3 +170,10 @@ func ceils(n *graph.Node) bool {
 func chooses(n *graph.Node) bool {
 	return n.Attr("auto_pad") != nil || n.Attr("output_shape") != nil
 }
+
+// Casts reports whether a node gives the elements of its first input in the type that an
+// attribute names.
+func Casts(n *graph.Node) bool {
+	op := Lookup(n.Domain, n.Op)
+	return op != nil && op.Casts && len(n.Inputs) > 0
+}

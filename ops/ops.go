@@ -116,6 +116,8 @@ type Op struct {
 	Lengths []int
 	// Copies: the result is the first input.
 	Copies bool
+	// Casts: the result is the first input in the type that the attribute to names.
+	Casts bool
 	// Permutes: the result has the axes of the input in another order.
 	Permutes bool
 	// Concatenates: the inputs lie in the result one behind the other, along one axis.

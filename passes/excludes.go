@@ -42,6 +42,8 @@ var exclusions = []Exclusion{
 	{A: "train", B: "state", Why: "a training graph keeps its parameters and states by itself"},
 	{A: "train", B: "kv-capacity", Why: "a training step has no caches of keys and values: plan the decoder for inference"},
 
+	{A: "precision", B: "kv-capacity", Why: "that the rewritten decoder hides the tokens to come is shown for graphs without casts"},
+
 	{A: "pools", B: "compact", Why: "a call does not say which rows its nodes move between pools"},
 
 	{A: "listed workspaces", B: "slices", Why: "the list has the scratch of whole nodes: plan with slices, and record a run of that plan"},
@@ -70,6 +72,10 @@ func Needs() []Need {
 		{A: "adapters", B: []string{"train"}, Why: "they are what the step trains"},
 		{A: "updates last", B: []string{"train"}, Why: step, Command: true},
 	}
+	for _, name := range []string{"no-accuracy", "inputs"} {
+		list = append(list, Need{A: name, B: []string{"precision"}, Why: "it is about the outputs beside those in float32", Command: true})
+	}
+	list = append(list, Need{A: "keep", B: []string{"precision"}, Why: "it names what stays in float32", Command: true})
 	for _, name := range trainingFlags {
 		list = append(list, Need{A: name, B: []string{"train"}, Why: step, Command: true})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/autodiff/lora"
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -19,6 +20,7 @@ var featureOptions = map[string]func(*passes.Options){
 	"train":               func(o *passes.Options) { o.Train = &autodiff.Options{} },
 	"state":               func(o *passes.Options) { o.States = []string{"a=b"} },
 	"adapters":            func(o *passes.Options) { o.LoRA, o.Train = &lora.Options{Rank: 1}, &autodiff.Options{} },
+	"precision":           func(o *passes.Options) { o.Precision = &passes.Precision{Type: graph.BFloat16} },
 	"kv-capacity":         func(o *passes.Options) { o.KVCapacity = 8 },
 	"aliases":             func(o *passes.Options) { o.Aliases = passes.AliasesOn },
 	"runtime":             func(o *passes.Options) { o.Runtime = "onnxruntime" },

@@ -29,6 +29,7 @@ func optionFeatures() []Feature {
 	return []Feature{
 		{"ranges", "--dim NAME=LOW..HIGH", "Ranges", (*Options).ranged},
 		{"train", "--train", "Train", func(o *Options) bool { return o.Train != nil }},
+		{"precision", "--precision", "Precision", func(o *Options) bool { return o.Precision != nil }},
 		{"adapters", "--lora", "LoRA", func(o *Options) bool { return o.LoRA != nil }},
 		{"state", "--state", "States", func(o *Options) bool { return len(o.States) > 0 || o.StatesAuto }},
 		{"kv-capacity", "--kv-capacity", "KVCapacity", func(o *Options) bool { return o.KVCapacity > 0 }},
@@ -70,6 +71,9 @@ func commandFeatures() []Feature {
 		{Name: "threads", Flag: "--threads"},
 		{Name: "cross-entropy", Flag: "--loss cross-entropy"},
 		{Name: "bce", Flag: "--loss bce"},
+		{Name: "keep", Flag: "--keep"},
+		{Name: "no-accuracy", Flag: "--no-accuracy"},
+		{Name: "inputs", Flag: "--inputs"},
 		{Name: "dynamic scale", Flag: "--loss-scale dynamic"},
 	}
 	for _, name := range slices.Concat(trainingFlags, adapterFlags) {
@@ -80,7 +84,7 @@ func commandFeatures() []Feature {
 
 // trainingFlags are the flags that say how a training step is made.
 var trainingFlags = []string{
-	"loss", "loss-output", "class-axis", "probabilities", "optimizer", "optimizer-set", "trainable", "freeze", "untie",
+	"autocast", "loss", "loss-output", "class-axis", "probabilities", "optimizer", "optimizer-set", "trainable", "freeze", "untie",
 	"freeze-statistics", "group", "group-set", "accumulate", "loss-scale", "loss-scale-set", "clip-norm", "keep-gradients",
 	"no-lean", "fused-gradients", "decay-all", "params",
 }

@@ -1,18 +1,21 @@
 package passes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes/internal/precision"
+	"github.com/onnxmem/onnxmem/plan"
 )
 
 // Precision says how a graph is put into 16 bits: products compute in the 16-bit type, sums
 // and normalizations in float32, the rest in the widest type of its inputs, as under
-// torch.amp.autocast (docs/precision.md). Inputs, outputs and initializers keep their types,
+// torch.amp.autocast (docs/formats/precision.md). Inputs, outputs and initializers keep their types,
 // so that a training graph has float32 parameters and states. A loss scale is dynamic for
 // Float16 unless the options of the training say otherwise.
 type Precision struct {
@@ -62,4 +65,33 @@ func putInto16Bits(_ context.Context, s *State) error {
 	}
 	s.Replace(m)
 	return nil
+}
+
+// planPrecision describes in the plan what was put into 16 bits. Casts and tensors that folding or
+// differentiation has removed are in no list.
+func (s *State) planPrecision(p *plan.Plan) {
+	if s.cast == nil {
+		return
+	}
+	g := s.now.Model.Graph
+	there := map[string]*graph.Tensor{}
+	for _, t := range g.Tensors {
+		there[t.Name] = t
+	}
+	p.Precision = &plan.Precision{
+		Type: s.cast.Type.String(), Operators: plan.PrecisionCounts(g, s.cast.Type),
+		Casts: []plan.PrecisionCast{}, Kept: []plan.PrecisionKept{},
+	}
+	for _, c := range s.cast.Casts {
+		if there[c.Tensor] != nil {
+			p.Precision.Casts = append(p.Precision.Casts, plan.PrecisionCast(c))
+		}
+	}
+	for _, k := range s.cast.Kept {
+		if t := there[k.Tensor]; t != nil && t.Maker >= 0 && t.Type.Elem == graph.Float32 {
+			p.Precision.Kept = append(p.Precision.Kept, plan.PrecisionKept(k))
+		}
+	}
+	slices.SortFunc(p.Precision.Casts, func(a, b plan.PrecisionCast) int { return cmp.Compare(a.Tensor, b.Tensor) })
+	slices.SortFunc(p.Precision.Kept, func(a, b plan.PrecisionKept) int { return cmp.Compare(a.Tensor, b.Tensor) })
 }

@@ -65,6 +65,8 @@ type Plan struct {
 	// Folded describes the nodes of the source that were computed from constants;
 	// nil: none were.
 	Folded *Folded `json:"folded,omitempty"`
+	// Precision describes the graph in 16 bits that the plan is of; nil: it was not put into these.
+	Precision *Precision `json:"precision,omitempty"`
 	// Slices describes the regions that run in slices; nil if there are none.
 	Slices *Slices `json:"slices,omitempty"`
 

@@ -63,6 +63,8 @@ type optimizeCmd struct {
 	FrontierSVG     string      `group:"memory" seldom:"" name:"frontier-svg" out:"the picture of the frontier" placeholder:"FILE" help:"With --frontier: draw it to this file."`
 	MaxBatch        bool        `group:"memory" help:"Find the largest batch within --limit. It takes at most --extra more time."`
 	BatchDim        string      `group:"memory" seldom:"" placeholder:"NAME" help:"With --max-batch: the symbolic dimension (default: batch, else the first axis of the first input)."`
+	NoAccuracy      bool        `group:"model" seldom:"" help:"With --precision: do not run the model in both types to compare its outputs."`
+	Inputs          string      `group:"model" seldom:"" in:"the inputs" placeholder:"FILE.npz" help:"With --precision: the inputs with which the outputs are compared with those in float32 (default: random)."`
 	limitFlags
 	trainFlags
 	planFlags
@@ -134,6 +136,10 @@ func (c *optimizeCmd) Run(e *env) error {
 			return err
 		}
 	}
+	if opt.Precision != nil && opt.Train == nil && !c.NoAccuracy {
+		bar.step("compare with float32")
+	}
+	t.Accuracy = c.accuracy(e, t, opt)
 	bar.stop()
 	warn(e, t.Result.Plan.Dims, t.Result.Warnings)
 	warnGivenUp(e, t.Result.GivenUp)
@@ -284,6 +290,7 @@ func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
 	if s := r.PlacementSolver; s != nil {
 		fmt.Fprintf(out, "%-20s %s\n", s.Name+", placement", optimize.SolverText(s.Version, string(s.Status), s.Why, s.Whole, s.Bound, s.Seconds))
 	}
+	printAccuracy(out, t.Accuracy)
 	if h := r.FoldHint; h != nil {
 		fmt.Fprintln(out, foldHint(h))
 	}

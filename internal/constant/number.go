@@ -376,6 +376,14 @@ func cast(c *call) error {
 			}
 			y.setReal(i, v)
 		}
+	case from == graph.Float32 && (to == graph.Float16 || to == graph.BFloat16):
+		for i := range y.len() {
+			v, ok := rounded(float32(x.real(i)), to)
+			if !ok {
+				return fmt.Errorf("%v as %v: no number", x.real(i), to)
+			}
+			binary.LittleEndian.PutUint16(y.Raw[2*i:], v)
+		}
 	case wide(from) && to == graph.Bool:
 		for i := range y.len() {
 			if x.real(i) != 0 {
@@ -407,6 +415,28 @@ func (t *Tensor) setReal(i int, v float64) {
 	} else {
 		t.setFloat64(i, v)
 	}
+}
+
+// rounded is the number of a 16-bit type nearest to v, the even one of two; false if that is
+// infinite and v is not, or if v is no number.
+func rounded(v float32, to graph.DType) (uint16, bool) {
+	bits := math.Float32bits(v)
+	if to == graph.BFloat16 {
+		b := uint16((bits + 0x7fff + bits>>16&1) >> 16)
+		return b, v == v && (b&0x7fff < 0x7f80 || math.IsInf(float64(v), 0))
+	}
+	sign, a := uint16(bits>>16&0x8000), math.Abs(float64(v))
+	switch {
+	case v != v:
+		return 0, false
+	case math.IsInf(a, 0):
+		return sign | 0x7c00, true
+	case a == 0:
+		return sign, true
+	}
+	e := max(math.Ilogb(a), -14)
+	b := (e+14)<<10 + int(math.RoundToEven(math.Ldexp(a, 10-e))) // a fraction of 2 carries into the exponent
+	return sign | uint16(b), b < 0x7c00
 }
 
 // half decodes a float16; false for a NaN.

@@ -42,7 +42,7 @@ type PlanFlags struct {
 	Points              int           `group:"dimensions" seldom:"" default:"65536" placeholder:"N" help:"Most combinations of lengths that are proven singly (default 65536). For more, one proof with bounded lengths."`
 	KeepRandomOrder     bool          `group:"search" seldom:"" help:"Keep the relative order of random and unknown operators."`
 	TimeLimit           time.Duration `group:"search" seldom:"" placeholder:"TIME" help:"End the searches after TIME, such as 3s, with the best so far. Results may then differ from run to run."`
-	Precision           string        `group:"model" seldom:"" enum:",bf16,fp16" default:"" placeholder:"TYPE" help:"Compute in 16 bits where PyTorch's autocast does: bf16 or fp16. Inputs and outputs keep their types; the rest that the file holds stays as it is. --train has --autocast for it."`
+	Precision           string        `group:"model" seldom:"" enum:",bf16,fp16" default:"" placeholder:"TYPE" help:"Compute in 16 bits where PyTorch's autocast does: bf16 or fp16. Inputs and outputs keep their types. --train has --autocast for it."`
 	Keep                string        `group:"model" seldom:"" placeholder:"REGEXP" help:"With --precision or --autocast: nodes and tensors that stay in float32."`
 	Effort              string        `group:"search" enum:"fast,default,max" default:"default" help:"Amount of search. Counted, not timed: the same result on every machine."`
 	Fold                string        `group:"model" enum:"off,exact,any" default:"exact" help:"Compute once what depends on constants alone. exact (default) changes no bit of any result; any also lets products read transposed constants as they lie, which may change their last bits; off computes nothing."`
@@ -165,7 +165,11 @@ var half = map[string]graph.DType{"bf16": graph.BFloat16, "fp16": graph.Float16}
 // precision sets the option of --precision, --autocast and --keep.
 func (t *Task) precision(opt *passes.Options) error {
 	elem := half[t.PlanFlags.Precision]
-	if opt.Train != nil {
+	switch {
+	case opt.Train == nil:
+	case elem != graph.Undefined:
+		return &UsageError{"--precision and --train cannot be used together: --autocast puts a training step into 16 bits"}
+	default:
 		elem = half[t.Autocast]
 	}
 	if elem == graph.Undefined {

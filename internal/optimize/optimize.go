@@ -130,8 +130,10 @@ type Task struct {
 	Around
 	File   *onnx.File
 	Result *passes.Result // after Plan
-	Times  Times
-	began  time.Time
+	// Accuracy is that of a model in 16 bits, if the caller has compared it.
+	Accuracy *Accuracy
+	Times    Times
+	began    time.Time
 }
 
 // Open checks the job and reads its model. The caller closes the task.
@@ -269,6 +271,8 @@ type Outcome struct {
 
 	Solver *SolverJSON `json:"solver,omitempty"` // with --solver
 
+	Accuracy *Accuracy `json:"accuracy,omitempty"` // with --precision
+
 	// Features without which the model was planned, since the plan with them was not valid.
 	GivenUp []passes.GivenUp `json:"given_up,omitempty"`
 
@@ -290,6 +294,9 @@ func (t *Task) Outcome() *Outcome {
 	o := &Outcome{Summary: t.Result.Plan.Summary, Frontier: t.Result.Plan.Frontier, Times: t.Times}
 	o.Process = ProcessBytes(t.Result.Plan)
 	o.GivenUp = t.Result.GivenUp
+	if o.Accuracy = t.Accuracy; o.Accuracy == nil && t.Result.Plan.Precision != nil && !t.Train {
+		o.Accuracy = &Accuracy{Skipped: "onnxmem optimize compares, on one model"}
+	}
 	o.SpareDims, o.SpareValues = t.Result.Spare.Dims, t.Result.Spare.Values
 	for name, d := range t.Result.Plan.Dims {
 		if !d.Assumed {

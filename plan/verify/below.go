@@ -52,6 +52,15 @@ func (v *verifier) capacity() bool {
 	return true
 }
 
+// halved calls the prover of forward passes for a model in 16 bits that is no step.
+func (v *verifier) halved() {
+	plain := v.withoutAdded()
+	main, bodies := unchanged.ReplacedBy(v.Plan.Folded)
+	v.r.Precision = training.ProveForward(v.Subject, training.Step{
+		Graph: plain.g, Originals: plain.originals, Made: training.Otherwise(main), InBodies: training.Otherwise(bodies),
+	})
+}
+
 // step calls the prover of training steps. What runs in slices is not compared with the source.
 func (v *verifier) step() {
 	plain := v.withoutAdded()

@@ -101,6 +101,10 @@ func (v *verifier) sameNodes() bool {
 		v.step()
 		return true
 	}
+	if v.Plan.Precision != nil {
+		v.halved()
+		return true
+	}
 	if v.Plan.Slices != nil || v.encodedAnew() {
 		return true
 	}
@@ -124,10 +128,10 @@ func (v *verifier) withoutAdded() *scope {
 }
 
 // encodedAnew reports whether the file's graph is not the source's with changes: a training
-// step of an inference model, a decoder with caches of fixed capacity, or a graph in which
+// step of an inference model, a graph in 16 bits, a decoder with caches of fixed capacity, or one in which
 // the calls of local functions were replaced.
 func (v *verifier) encodedAnew() bool {
-	if v.Plan.KV != nil {
+	if v.Plan.KV != nil || v.Plan.Precision != nil {
 		return true
 	}
 	return isStep(v.Model) != isStep(v.Source) || calls(v.Source, v.Source) && !calls(v.Model, v.Source)

@@ -126,6 +126,11 @@ var provers = []prover{
 		reduces: "the peak or the arena of the core, and sums of costs",
 	},
 	{
+		name: "precision", fields: []string{"precision"}, files: []string{"precision.go"}, run: (*verifier).precision,
+		assumes: "that rounding to 16 bits is what was asked for; the reasons why tensors stay float32 are claimed",
+		reduces: "each listed cast is one between float32 and the 16-bit type; the graph without them is what the provers of the source and of training compare",
+	},
+	{
 		name: "folded constants", fields: []string{"folded"}, files: []string{"internal/folding/*.go"}, run: (*verifier).folded,
 		assumes: "`internal/reference`: a plain evaluator, which is not the planner's; the source",
 		reduces: "initializers with the bits of the source's nodes that they replace",

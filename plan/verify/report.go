@@ -38,6 +38,8 @@ type Report struct {
 
 	// Training says, of a training step whose source is available, what was compared with it.
 	Training string `json:"training,omitempty"`
+	// Precision says, of a model in 16 bits whose source is available, what was compared with it.
+	Precision string `json:"precision,omitempty"`
 
 	// Replay is the result of repeating the searches of certificates of kind
 	// search, if it was asked for.
@@ -96,6 +98,7 @@ const (
 	CodeSubgraph    = "subgraph"         // the list of bodies
 	CodeProgram     = "program-order"    // of the input file
 	CodeRepetition  = "repetition"       // a step that is marked as a repetition but is none
+	CodePrecision   = "precision"        // a graph in 16 bits that is not what the plan says
 	CodeFolded      = folding.Code       // initializers in the place of nodes of the source
 	CodeKV          = caches.Code        // caches of a fixed capacity
 	CodeSlices      = regions.Code       // regions that run in slices
@@ -114,7 +117,7 @@ var Codes = []string{
 	CodeRange, CodeStacking, CodeTable, CodeAlignment, CodeOffset, CodeOrder, CodeLoad, CodeMissing,
 	CodeDuplicate, CodeUnknown, CodeTensorOrder, CodeDynamic, CodeSize, CodeLifetime, CodeKind,
 	CodeBounded, CodePool, CodeView, CodeInplace, CodeAlias, CodeUpdate, CodeWorkspace, CodeOverlap,
-	CodeSubgraph, CodeProgram, CodeRepetition, CodeFolded, CodeKV, CodeSlices, CodeSwap, CodeLimit,
+	CodeSubgraph, CodeProgram, CodeRepetition, CodePrecision, CodeFolded, CodeKV, CodeSlices, CodeSwap, CodeLimit,
 	CodeFrontier, CodeCertificate, CodeTraffic, CodeSummary, CodeAnnotation,
 }
 
@@ -132,6 +135,9 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "schedule: %s\nplacement: %s\n", r.Schedule, r.Placement)
 		if r.Ranges != "" {
 			fmt.Fprintf(&b, "ranges: %s\n", r.Ranges)
+		}
+		if r.Precision != "" {
+			fmt.Fprintf(&b, "precision: %s\n", r.Precision)
 		}
 		if r.Training != "" {
 			fmt.Fprintf(&b, "training: %s\n", r.Training)

@@ -349,6 +349,12 @@ var real = []struct {
 		out d
 	`}, passes.Options{KeepRandomOrder: true}, func(p *plan.Plan) bool { return p.KeepsRandomOrder }},
 	{"a step of training", classifier, passes.Options{Dims: map[string]int64{"batch": 3}, Train: &autodiff.Options{Optimizer: "momentum", KeepGradients: true}}, func(p *plan.Plan) bool { return p.Mode == "training" && len(p.Dims) == 1 }},
+	{"a step of training in 16 bits", classifier, passes.Options{Dims: map[string]int64{"batch": 3}, Precision: &passes.Precision{Type: graph.BFloat16}, Train: &autodiff.Options{Optimizer: "momentum"}}, func(p *plan.Plan) bool {
+		return p.Precision.Type == "bfloat16" && len(p.Precision.Casts) > 2
+	}},
+	{"16 bits", classifier, passes.Options{Precision: &passes.Precision{Type: graph.Float16}}, func(p *plan.Plan) bool {
+		return p.Precision.Type == "float16" && len(p.Precision.Casts) > 2
+	}},
 	{"a step of training for ranges of dimensions", classifier, passes.Options{Ranges: map[string]string{"batch": "2..4"}, Train: &autodiff.Options{Optimizer: "momentum"}}, func(p *plan.Plan) bool { return p.Mode == "training" && p.Ranges != nil && p.Ranges.Points == 3 }},
 	{"ranges with bounded lengths", turned, passes.Options{Ranges: map[string]string{"n": "2..9", "d": "2,16"}, RangePoints: 2}, func(p *plan.Plan) bool {
 		return p.Ranges.Proof == plan.ProofBounded && p.Ranges.Inferred > 1

@@ -5,7 +5,6 @@ package precision
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 
@@ -21,17 +20,13 @@ type Options struct {
 
 // Report says what was put into 16 bits.
 type Report struct {
-	Type      graph.DType
-	Operators []Operator // sorted by name
-	Kept      []Kept     // results of nodes that are float32, in the order of the nodes
-	Casts     []string   // the tensors that the added nodes make, in the order of the nodes
+	Type  graph.DType
+	Kept  []Kept // results of nodes that are float32, in the order of the nodes
+	Casts []Cast // what the added nodes make, in the order of the nodes
 }
 
-// Operator counts the nodes of an operator that have floating results, by the type of these.
-type Operator struct {
-	Name       string
-	Half, Full int
-}
+// Cast is a tensor with the elements of another, in another type.
+type Cast struct{ Tensor, Of string }
 
 // Kept is a tensor that is float32, and why.
 type Kept struct{ Tensor, Why string }
@@ -49,7 +44,6 @@ type caster struct {
 	groups  map[*graph.Node]member
 	names   map[string]bool
 	nodes   []*graph.Node
-	counts  map[string]*Operator
 	matched bool // Options.Keep matches something
 	report  Report
 }
@@ -76,7 +70,7 @@ func Apply(m *graph.Model, values []*ops.Value, opt Options) (*graph.Model, *Rep
 	c := &caster{
 		g: g, opsets: m.Opsets, opt: opt, values: append(slices.Clone(values), make([]*ops.Value, max(0, len(g.Tensors)-len(values)))...),
 		was: make([]bool, len(g.Tensors)), now: make([]graph.TensorID, len(g.Tensors)), copies: map[copied]graph.TensorID{},
-		product: map[graph.TensorID]bool{}, names: map[string]bool{}, counts: map[string]*Operator{},
+		product: map[graph.TensorID]bool{}, names: map[string]bool{},
 	}
 	c.report.Type = opt.Type
 	for i, t := range g.Tensors {
@@ -101,9 +95,6 @@ func Apply(m *graph.Model, values []*ops.Value, opt Options) (*graph.Model, *Rep
 	g.NameCaptures()
 	g.Link()
 	g.Span = graph.Span{}
-	for _, name := range slices.Sorted(maps.Keys(c.counts)) {
-		c.report.Operators = append(c.report.Operators, *c.counts[name])
-	}
 	out := *m
 	out.Graph, out.Props = g, slices.Clone(m.Props)
 	return &out, &c.report, nil
@@ -219,12 +210,11 @@ func (c *caster) cast(t, u graph.TensorID) {
 		Name: c.unique(name + ".cast"), Op: "Cast", Inputs: []graph.TensorID{t}, Outputs: []graph.TensorID{u},
 		Attrs: []*graph.Attr{{Name: "to", Type: graph.AttrInt, Int: int64(c.g.Tensors[u].Type.Elem)}},
 	})
-	c.report.Casts = append(c.report.Casts, name)
+	c.report.Casts = append(c.report.Casts, Cast{name, c.g.Tensors[t].Name})
 }
 
 // results sets the types of what a node makes, and makes graph outputs of their given type.
 func (c *caster) results(n *graph.Node, why string, version int64) error {
-	made := false
 	if why == "" {
 		in := make([]ops.Arg, len(n.Inputs))
 		for i, t := range n.Inputs {
@@ -243,7 +233,6 @@ func (c *caster) results(n *graph.Node, why string, version int64) error {
 			if t < 0 || !c.was[t] || out[i].Elem != c.opt.Type {
 				continue
 			}
-			made = true
 			c.product[t] = c.class(n) == ops.Product
 			u := t
 			if c.g.Tensors[t].Output {
@@ -260,31 +249,12 @@ func (c *caster) results(n *graph.Node, why string, version int64) error {
 			}
 		}
 	}
-	if made {
-		c.count(n).Half++
-		return nil
-	}
 	for _, t := range n.Outputs {
-		if t >= 0 && c.was[t] && why != "" && why != noFloat {
+		if why != "" && why != noFloat && t >= 0 && c.was[t] {
 			c.report.Kept = append(c.report.Kept, Kept{c.g.Tensors[t].Name, why})
-			made = true
 		}
 	}
-	if made {
-		c.count(n).Full++
-	}
 	return nil
-}
-
-func (c *caster) count(n *graph.Node) *Operator {
-	name := n.Op
-	if n.Domain != "" {
-		name = n.Domain + "." + n.Op
-	}
-	if c.counts[name] == nil {
-		c.counts[name] = &Operator{Name: name}
-	}
-	return c.counts[name]
 }
 
 func (c *caster) class(n *graph.Node) ops.Class {

@@ -29,7 +29,7 @@ func (p *prover) bodies(n *graph.Node, want []*graph.Attr) (captured [][2]graph.
 	}
 	for _, pair := range pairs {
 		c := &prover{
-			Subject: p.Subject, g: pair[0], outer: p, version: p.version, same: p.same, files: p.files, claimed: p.claimed,
+			Subject: p.Subject, g: pair[0], outer: p, version: p.version, to: p.to, same: p.same, files: p.files, claimed: p.claimed,
 			step: Step{Made: p.step.InBodies, InBodies: p.step.InBodies},
 			of:   &graph.Model{Opsets: p.of.Opsets, Graph: pair[1]}, adapters: &adapters{},
 		}

@@ -27,6 +27,10 @@ func (p *prover) compare() (wrong string, _ error) {
 // tensor says how a tensor differs from one of the source, "" if it does not. What makes it is compared
 // once.
 func (p *prover) tensor(t, of graph.TensorID) string {
+	t, folded := p.uncast(t)
+	if folded {
+		return ""
+	}
 	if t < 0 || of < 0 {
 		if t < 0 && of < 0 {
 			return ""
@@ -60,6 +64,25 @@ func (p *prover) tensor(t, of graph.TensorID) string {
 		return p.variable(x, s)
 	}
 	return fmt.Sprintf("expected %s of the source, found %q", label(p.of.Graph, of), graph.Short(x.Name))
+}
+
+// uncast goes through the casts that the plan lists. folded: one of them was computed when the model
+// was planned, which is claimed.
+func (p *prover) uncast(t graph.TensorID) (_ graph.TensorID, folded bool) {
+	for t >= 0 && p.casts != nil {
+		x := p.g.Tensors[t]
+		if !p.casts[x.Name] && !slices.ContainsFunc(p.names[t], func(name string) bool { return p.casts[name] }) {
+			break
+		}
+		if p.step.Made.Constants[x.Name] {
+			return t, true
+		}
+		if x.Maker < 0 || !ops.Casts(p.g.Nodes[x.Maker]) {
+			break
+		}
+		t = p.g.Nodes[x.Maker].Inputs[0]
+	}
+	return t, false
 }
 
 // base is the tensor of the source that a tensor repeats: exporters put Identity nodes between one
@@ -201,6 +224,10 @@ func (p *prover) made(t, of graph.TensorID) string {
 	}
 	for k, w := range want.in {
 		if w.literal == nil {
+			if w.spread {
+				p.claimed["scales of groups"] = true
+				in[k] = p.unspread(in[k])
+			}
 			p.meet(in[k], w.of)
 			continue
 		}
@@ -215,6 +242,18 @@ func (p *prover) made(t, of graph.TensorID) string {
 		return fmt.Sprintf("%s: attribute %q: expected that of the source", at, graph.Short(name))
 	}
 	return ""
+}
+
+// unspread goes from what is repeated along an axis back to the elements.
+func (p *prover) unspread(t graph.TensorID) graph.TensorID {
+	for range 3 { // Reshape, Expand, Reshape
+		if x := p.g.Tensors[t]; x.Maker >= 0 {
+			if n := p.g.Nodes[x.Maker]; len(n.Inputs) == 2 && n.Inputs[0] >= 0 && n.Domain == "" {
+				t = n.Inputs[0]
+			}
+		}
+	}
+	return t
 }
 
 // isSliced reports whether a node is part of a region that runs in slices.

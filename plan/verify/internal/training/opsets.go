@@ -18,6 +18,7 @@ type wanted struct {
 type operand struct {
 	of      graph.TensorID
 	literal *numbers.List
+	spread  bool // each of its elements is repeated, by nodes around an Expand
 }
 
 // moved lists the attributes that became inputs, and the version in which they did.
@@ -47,10 +48,10 @@ func (p *prover) upgraded(n, old *graph.Node) wanted {
 	if old.Domain != "" {
 		return w
 	}
-	if p.version < opset {
+	if p.version < p.to {
 		p.renewed(n, old, &w)
 	}
-	if p.outer != nil { // training modes do not change there
+	if p.outer != nil || p.inference { // training modes do not change there
 		return w
 	}
 	switch old.Op {
@@ -65,10 +66,10 @@ func (p *prover) upgraded(n, old *graph.Node) wanted {
 	return w
 }
 
-// renewed makes of a node of an older version one of opset 18.
+// renewed makes of a node of an older version one of the file's.
 func (p *prover) renewed(n, old *graph.Node, w *wanted) {
 	for _, m := range moved {
-		if p.version >= m.since || !slices.Contains(m.ops, old.Op) {
+		if p.version >= m.since || p.to < m.since || !slices.Contains(m.ops, old.Op) {
 			continue
 		}
 		for k, name := range m.attrs {
@@ -93,6 +94,23 @@ func (p *prover) renewed(n, old *graph.Node, w *wanted) {
 		p.resized(w, text)
 	case "Scatter":
 		w.op = "ScatterElements"
+	case "GridSample":
+		if mode := w.take("mode"); mode != nil && p.version < 20 && p.to >= 20 {
+			w.set(text("mode", map[string]string{"bilinear": "linear", "bicubic": "cubic", "nearest": "nearest"}[mode.String]))
+		} else if mode != nil {
+			w.set(mode)
+		}
+	case "DFT":
+		if axis := int64(1); p.version < 20 && p.to >= 20 {
+			if a := w.take("axis"); a != nil {
+				axis = a.Int
+			}
+			w.input(2, operand{literal: &numbers.List{Ints: []int64{axis}}})
+		}
+	case "GroupNormalization": // a scale and a bias of each group stand for its channels
+		for k := 1; k < len(w.in) && p.version < 21 && p.to >= 21; k++ {
+			w.in[k].spread = true
+		}
 	case "Split":
 		if len(w.in) < 2 {
 			w.set(&graph.Attr{Name: "num_outputs", Type: graph.AttrInt, Int: int64(len(n.Outputs))})

@@ -37,8 +37,12 @@ const Code = "training"
 // none is the index of no node and no tensor.
 const none = subject.None
 
-// opset is the version in which steps of older models are written.
-const opset = 18
+// opset is the version in which steps of older models are written, newest that of graphs in 16 bits
+// whose own version does not permit these.
+const (
+	opset  = 18
+	newest = 22
+)
 
 // Step is a step, without the nodes that run again and transfers.
 type Step struct {
@@ -57,17 +61,21 @@ type Otherwise struct{ Constants, Products map[string]bool }
 // prover is one run of Prove.
 type prover struct {
 	*subject.Subject
-	g        *graph.Graph
-	step     Step
-	of       *graph.Model // the source, without calls of local functions
-	version  int64        // of ai.onnx in the source
-	same     same.Node
-	names    map[graph.TensorID][]string // further names of tensors that were made again
-	byName   map[string]graph.TensorID   // of the step
-	sources  map[string]graph.TensorID   // of the source, by name
-	copies   map[string]string           // parameters that are copies, with the initializer that each copies
-	adapters *adapters                   // that the step has and the source has not
-	files    [2]*constant.Files          // of the step and of the source
+	g       *graph.Graph
+	step    Step
+	of      *graph.Model // the source, without calls of local functions
+	version int64        // of ai.onnx in the source
+	to      int64        // and in the file
+	// inference: the file is no step, but the source in 16 bits
+	inference bool
+	same      same.Node
+	names     map[graph.TensorID][]string // further names of tensors that were made again
+	byName    map[string]graph.TensorID   // of the step
+	sources   map[string]graph.TensorID   // of the source, by name
+	casts     map[string]bool             // what the plan added to put the graph into 16 bits
+	copies    map[string]string           // parameters that are copies, with the initializer that each copies
+	adapters  *adapters                   // that the step has and the source has not
+	files     [2]*constant.Files          // of the step and of the source
 
 	forward  []bool                    // by node: the loss needs it
 	pairs    []graph.TensorID          // by tensor: what it is in the source; none: not compared yet
@@ -85,6 +93,36 @@ type prover struct {
 
 // Prove compares a step with its source, an inference model, and returns what it compared in one line.
 func Prove(s *subject.Subject, step Step) string {
+	return prove(s, step, func(p *prover) []func() (string, error) {
+		return []func() (string, error){p.metadata, p.opsets, p.ends, p.loss, p.compare, p.gradients, p.updates}
+	})
+}
+
+// ProveForward compares a model in 16 bits that is no step with its source.
+func ProveForward(s *subject.Subject, step Step) string {
+	return prove(s, step, func(p *prover) []func() (string, error) {
+		p.inference = true
+		return []func() (string, error){p.opsets, p.results, p.compare}
+	})
+}
+
+// results sets out from the outputs.
+func (p *prover) results() (string, error) {
+	if len(p.g.Outputs) != len(p.of.Graph.Outputs) {
+		return fmt.Sprintf("expected %s, as in the source, found %d", subject.Count(len(p.of.Graph.Outputs), "output"), len(p.g.Outputs)), nil
+	}
+	for k, t := range p.g.Outputs {
+		of := p.of.Graph.Outputs[k]
+		x, s := p.g.Tensors[t], p.of.Graph.Tensors[of]
+		if x.Name != s.Name || s.Declared != nil && s.Declared.Type.Elem != graph.Undefined && x.Type.Elem != s.Declared.Type.Elem {
+			return fmt.Sprintf("output %d: expected %q of the source's type, found %q, %v", k, graph.Short(s.Name), graph.Short(x.Name), x.Type), nil
+		}
+		p.meet(t, of)
+	}
+	return "", nil
+}
+
+func prove(s *subject.Subject, step Step, list func(*prover) []func() (string, error)) string {
 	p := &prover{
 		Subject: s, g: step.Graph, step: step, of: s.Source, version: s.Source.Opset(""),
 		known: map[string]bool{}, claimed: map[string]bool{},
@@ -105,7 +143,13 @@ func Prove(s *subject.Subject, step Step) string {
 	defer p.files[0].Close()
 	defer p.files[1].Close()
 	p.index()
-	for _, prove := range []func() (string, error){p.metadata, p.opsets, p.ends, p.loss, p.compare, p.gradients, p.updates} {
+	if x := s.Plan.Precision; x != nil {
+		p.casts = map[string]bool{}
+		for _, c := range x.Casts {
+			p.casts[c.Tensor] = true
+		}
+	}
+	for _, prove := range list(p) {
 		wrong, err := prove()
 		if err != nil {
 			wrong = err.Error()
@@ -161,7 +205,12 @@ func (p *prover) opsets() (string, error) {
 	for _, o := range p.of.Opsets {
 		want := o.Version
 		if o.Domain == "" {
-			want = max(want, opset)
+			if p.to = p.Model.Opset(""); p.Plan.Precision != nil && p.to > want && p.to >= opset && p.to <= newest {
+				want = p.to
+			}
+			if !p.inference {
+				want = max(want, opset)
+			}
 		}
 		if found := p.Model.Opset(o.Domain); found != want {
 			return fmt.Sprintf("operators of domain %q: expected version %d, found %d", graph.Short(o.Domain), want, found), nil
@@ -194,6 +243,13 @@ func (p *prover) ends() (string, error) {
 
 // line is what was compared.
 func (p *prover) line() string {
+	if p.inference {
+		text := fmt.Sprintf("%s compared with the source, without %s", subject.Count(p.compared, "node"), subject.Count(len(p.casts), "cast"))
+		for _, what := range sorted(p.claimed) {
+			text += ", " + what
+		}
+		return text
+	}
 	loss, _ := p.Model.Prop("onnxmem.loss")
 	if loss = ", loss " + loss; p.claimed["loss"] {
 		loss = ""
