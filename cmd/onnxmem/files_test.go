@@ -20,9 +20,11 @@ var noFiles = []string{
 	"loss", "loss-output", "optimizer", "trainable", "freeze", "no-lean", "updates", "group", "loss-scale", "fused-gradients", // of a training graph
 	"dim", "batch-dim", "shard", "trace-device", "external-data", "state", "decode", "mask", "positions",
 	"name", "set", // of a network
-	"device",  // a GPU
-	"without", // rows of the lowering
-	"ilp",     // choices of an integer program
+	"autocast", "precision", "keep", // of 16 bits
+	"lora-targets", // modules
+	"device",       // a GPU
+	"without",      // rows of the lowering
+	"ilp",          // choices of an integer program
 }
 
 // fileValues lists the arguments and flags of a command whose values are texts.

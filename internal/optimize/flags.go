@@ -60,7 +60,7 @@ type PlanFlags struct {
 // TrainFlags make a training graph.
 type TrainFlags struct {
 	Train            bool               `group:"training" help:"Make one training step of the model first. It has forward, loss, backward and updates."`
-	Autocast         string             `group:"training" enum:",bf16,fp16" default:"" placeholder:"TYPE" help:"Train in 16 bits as under torch.autocast: bf16 or fp16. Parameters, states and statistics stay float32. fp16 has --loss-scale dynamic unless that is given."`
+	Autocast         string             `group:"training" enum:",bf16,fp16" default:"" placeholder:"TYPE" help:"Train in 16 bits (bf16 or fp16). As under torch.autocast, parameters, states and statistics stay float32. fp16 has --loss-scale dynamic unless that is given."`
 	Loss             string             `group:"training" default:"cross-entropy" placeholder:"LOSS" help:"${losses}. The default is cross-entropy, of the output --loss-output. mse:OUTPUT + 0.5*bce:OUTPUT sums several."`
 	LossOutput       string             `group:"training" seldom:"" placeholder:"NAME" help:"Output from which the loss is computed (default: the first)."`
 	ClassAxis        *int               `group:"training" seldom:"" placeholder:"N" help:"Class axis of cross-entropy (default 1; the last for rank 3)."`
