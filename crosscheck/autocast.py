@@ -1,76 +1,86 @@
-"""Check steps in 16 bits without PyTorch: beside the same step in float32, and node by node.
+"""Holds the column Precision of the operators to PyTorch's own lists of autocast for CUDA.
 
-Steps beside torch.autocast's are those of crosscheck/run precision, which needs PyTorch.
-One step at a time, in its own process: python -m crosscheck.autocast.
+    crosscheck/run autocast
+
+The lists are those with which PyTorch tests its autocast. Each function in them that an ONNX
+operator stands for must have the operator's precision: half for functions that run in 16
+bits, full for those that run in float32, widest for those that take the widest type.
 """
 
-import numpy as np
+import pathlib
+import re
+import sys
+import types
+import unittest
 
-from . import apart, cases, networks, step
+import torch
 
-_TYPES = {"bf16": 2.0**-8, "fp16": 2.0**-11}  # unit roundoff
-_SHALLOW = ("cnn",)  # networks that amplify no rounding: without BatchNormalization and attention
-_FEW, _MANY = 1 / 16, 16  # unit roundoffs by which their gradients are off: below it, nothing was rounded
-_SUBSET = ("bert", "tiny_resnet8")
-_SECONDS = 600
-_SCALE = 1024  # of float16's loss
+# PyTorch's tests import a module for expected texts, of which the lists need nothing.
+sys.modules.setdefault("expecttest", types.SimpleNamespace(TestCase=unittest.TestCase))  # type: ignore[arg-type]
+from torch.testing._internal.autocast_test_lists import AutocastTestLists  # noqa: E402
 
-
-def find(subset, tool):
-    """Return the titles: a few networks for CI; else the built-in ones at small settings, too."""
-    built_in = [n for n in tool.networks() if n in cases.BUILT_IN and (not subset or n in _SUBSET)]
-    names = ["cnn", *(f"model/{n}" for n in built_in)]
-    return [f"autocast/{name}/{kind}" for name in names for kind in _TYPES]
-
-
-def examine(title, tool, work, data, result):
-    """Compare a step in 16 bits with that in float32, and each of its nodes with the reference evaluator."""
-    name, _, kind = title.removeprefix("autocast/").rpartition("/")
-    folder = work / "autocast"
-    folder.mkdir(parents=True, exist_ok=True)
-    source = folder / f"{name.replace('/', '-')}.{kind}.onnx"
-    flags = ["--keep-gradients"]
-    if name.startswith("model/"):
-        dims, settings = cases.BUILT_IN[name.removeprefix("model/")]
-        tool.model(name.removeprefix("model/"), source, settings, dims)
-    else:
-        networks.write(next(n for n in networks.NETWORKS if n.name == name), source, tool, data)
-    single, half = (source.with_name(f"{source.stem}.{w}.onnx") for w in ("float32", "step"))
-    tool.train(source, single, flags)
-    tool.train(source, half, [*flags, f"--autocast={kind}", *([f"--loss-scale={_SCALE}"] if kind == "fp16" else [])])
-    result["faults"] += [f"verify: {v}" for v in tool.verify(half)[:4]]
-    made = step.Step(half)
-    given = {**made.data(step.Step(single).classes()), step.RATE: np.array(0, np.float32)}
-    want, exact = _differentiate(tool, single, given)
-    loss, gradients = _differentiate(tool, half, given)
-    off = sum(float(np.square(gradients[n].astype(np.float64) - g).sum()) for n, g in exact.items())
-    size = sum(float(np.square(g, dtype=np.float64).sum()) for g in exact.values())
-    result["error"] = (off / size) ** 0.5 / _TYPES[kind]
-    result["loss_error"] = abs(loss - want) / abs(want) / _TYPES[kind]
-    if name in _SHALLOW and not _FEW <= result["error"] <= _MANY:
-        result["faults"].append(f"gradients are off by {result['error']:.3g} unit roundoffs of those in float32, expected {_FEW:g} to {_MANY}")
-    if not result["loss_error"] <= _MANY:
-        result["faults"].append(f"the loss {loss} is off by {result['loss_error']:.3g} unit roundoffs of {want}, expected at most {_MANY}")
-    report = tool.reference(half, given, _SECONDS)
-    result |= {k: report[k] for k in ("compared_nodes", "worst")}
-    if report["wrong_nodes"]:
-        result["faults"].append(f"{report['wrong_nodes']} nodes are off: {report['first_wrong']}")
-    if report["uncompared"]:
-        result["faults"].append(f"nodes were not compared: {report['uncompared']}")
+# The functions that are one ONNX operator each. Those of convolutions, cells and products have
+# several spellings; what no operator stands for is listed as None, so that none is forgotten.
+OPERATORS = {
+    "_convolution": "Conv", "conv1d": "Conv", "conv2d": "Conv", "conv3d": "Conv", "convolution": "Conv",
+    "conv_tbc": None, "cudnn_convolution": "Conv", "cudnn_convolution_transpose": "ConvTranspose",
+    "conv_transpose1d": "ConvTranspose", "conv_transpose2d": "ConvTranspose", "conv_transpose3d": "ConvTranspose",
+    "prelu": "PRelu", "addmm": "Gemm", "addmv": "Gemm", "addr": None, "matmul": "MatMul", "einsum": "Einsum",
+    "mm": "MatMul", "mv": "MatMul", "chain_matmul": "MatMul", "addbmm": None, "baddbmm": None, "bmm": "MatMul",
+    "lstm_cell": "LSTM", "gru_cell": "GRU", "rnn_tanh_cell": "RNN", "rnn_relu_cell": "RNN", "linear": "Gemm",
+    "linalg_vecdot": "MatMul", "linalg_multi_dot": "MatMul", "__matmul__": "MatMul",
+    "acos": "Acos", "asin": "Asin", "cosh": "Cosh", "sinh": "Sinh", "tan": "Tan", "exp": "Exp", "log": "Log",
+    "erfinv": None, "expm1": None, "log10": None, "log2": None, "log1p": None, "rsqrt": None,
+    "reciprocal": "Reciprocal", "pow": "Pow", "__pow__": "Pow", "softmax": "Softmax", "log_softmax": "LogSoftmax",
+    "layer_norm": "LayerNormalization", "rms_norm": "RMSNormalization", "group_norm": "GroupNormalization",
+    "norm": "ReduceL2", "cumprod": "CumProd", "cumsum": "CumSum", "prod": "ReduceProd", "sum": "ReduceSum",
+    "logsumexp": "ReduceLogSumExp", "softplus": "Softplus", "nll_loss": "NegativeLogLikelihoodLoss",
+    "nll_loss2d": "NegativeLogLikelihoodLoss", "cdist": "CDist", "dist": None, "pdist": None, "renorm": None,
+    "cosine_similarity": None, "poisson_nll_loss": None, "cosine_embedding_loss": None, "hinge_embedding_loss": None,
+    "kl_div": None, "margin_ranking_loss": None, "triplet_margin_loss": None, "binary_cross_entropy_with_logits": None,
+    "l1_loss": None, "smooth_l1_loss": None, "mse_loss": None, "multilabel_margin_loss": None,
+    "soft_margin_loss": None, "multi_margin_loss": None, "huber_loss": None,
+    "eq": "Equal", "ge": "GreaterOrEqual", "gt": "Greater", "le": "LessOrEqual", "lt": "Less", "ne": None,
+    "add": "Add", "div": "Div", "mul": "Mul", "cat": "Concat", "equal": None, "stack": None,
+    "addcdiv": None, "addcmul": None, "atan2": None, "bilinear": None, "cross": None, "dot": None, "vdot": None,
+    "grid_sampler": "GridSample", "index_put": "ScatterND", "tensordot": None, "scatter_add": "ScatterElements",
+}
 
 
-def _differentiate(tool, path, given):
-    """Return loss and gradients of a step that onnxmem runs."""
-    _, out = tool.run(path, given, [], _SECONDS)
-    return float(out["loss"]), {n: out[g] for n, g in step.Step(path).gradients.items()}
+def column() -> dict[str, str]:
+    """Precision of each operator, from its row in package ops."""
+    found: dict[str, str] = {}
+    for path in sorted(pathlib.Path("ops").glob("*.go")):
+        if path.name == "nchwc.go":  # of a domain of ONNX Runtime's own, with the names of others
+            continue
+        for name, row in re.findall(r'\{Name: "(\w+)", (Class: .*)\}', path.read_text()):
+            m = re.search(r"Precision: (\w+)", row)
+            found.setdefault(name, m[1].lower() if m else "widest")
+    return found
 
 
-def row(result):
-    """Return one line of text."""
-    if "compared_nodes" not in result:
-        return f"{result['title']:44} {result['seconds']} s"
-    return f"{result['title']:44}gradients off {result['error']:6.2f} unit roundoffs, loss {result['loss_error']:6.2f}; {result['compared_nodes']} nodes, worst {result['worst']:.3f}, {result['seconds']} s"
+def main() -> int:
+    lists = AutocastTestLists(torch.device("cpu"))
+    rows, wrong, compared, unlisted = column(), 0, set(), 0
+    for names, want in (
+        ("torch_fp16 nn_fp16 linalg_fp16 methods_fp16", "half"),
+        ("torch_fp32 nn_fp32 methods_fp32", "full"),
+        ("torch_expect_builtin_promote torch_need_autocast_promote", "widest"),
+    ):
+        for name in names.split():
+            for function, *_ in getattr(lists, name):
+                if function not in OPERATORS:
+                    print(f"{function}, in {name}: expected the operator that it is, or None")
+                    unlisted += 1
+                elif (op := OPERATORS[function]) is not None:
+                    compared.add(op)
+                    if rows[op] != want:
+                        print(f"{op}: {rows[op]}, but {function} is in {name}: expected {want}")
+                        wrong += 1
+    more = {op for op, p in rows.items() if p != "widest"} - compared
+    print(f"{len(compared)} operators have the precision of PyTorch {torch.__version__}; of no function: {', '.join(sorted(more))}")
+    return 1 if wrong or unlisted else 0
 
 
 if __name__ == "__main__":
-    apart.main(examine)
+    sys.exit(main())
