@@ -3,12 +3,10 @@ package vm
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/constant"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/ops"
@@ -37,8 +35,12 @@ func (s *Session) Save(path string) error {
 		p.Data, p.Type = d, t.Type
 		list = append(list, d)
 	}
-	return write(path, params, list, nil)
+	return onnx.WriteNew(path, params, list, mostInline)
 }
+
+// State returns a parameter or state, whose elements Data.Generate writes from the session's
+// memory.
+func (s *Session) State(name string) (*graph.Data, error) { return s.x.Data(name) }
 
 // SaveModel writes source, the model that the training graph was made from, with the
 // current parameters and running statistics in place of its initializers, or Constant
@@ -87,11 +89,7 @@ func (s *Session) SaveModel(path string, source *graph.Model) error {
 		t.Data, g.Tensors[id] = d, &t
 		list = append(list, d)
 	}
-	others, err := onnx.StageExternal(&m, dir, onnx.ExternalCopy)
-	if err != nil {
-		return err
-	}
-	return write(path, &m, list, others)
+	return onnx.WriteNew(path, &m, list, mostInline)
 }
 
 // keyCopies is the list of initializers that training separated from others
@@ -154,60 +152,4 @@ func separate(step, source *graph.Model, g *graph.Graph) error {
 
 // DataPath returns the path of the second file of a model at path, in which Save and
 // SaveModel put elements that are too large for the first.
-func DataPath(path string) string { return path + ".data" }
-
-// write writes a model with the initializers of the list, and commits the files that
-// were staged for it.
-func write(path string, m *graph.Model, list []*graph.Data, staged []*atomicfile.File) (err error) {
-	defer func() {
-		if err != nil {
-			for _, f := range staged {
-				f.Abort()
-			}
-		}
-	}()
-	total := int64(0)
-	for _, d := range list {
-		total += d.Bytes
-	}
-	if total > mostInline {
-		f, err := stageData(DataPath(path), list)
-		if err != nil {
-			return err
-		}
-		staged = append(staged, f)
-	}
-	im, err := onnx.Encode(m)
-	if err != nil {
-		return err
-	}
-	f, err := onnx.Stage(path, im)
-	if err != nil {
-		return err
-	}
-	staged = append([]*atomicfile.File{f}, staged...)
-	return atomicfile.Commit(false, staged...)
-}
-
-// stageData writes the elements of the list to one file, each at a multiple of 64
-// bytes, and makes them external.
-func stageData(path string, list []*graph.Data) (*atomicfile.File, error) {
-	f, err := atomicfile.Create(path, 0o666)
-	if err != nil {
-		return nil, err
-	}
-	off := int64(0)
-	for _, d := range list {
-		if _, err = f.Seek(off, io.SeekStart); err == nil {
-			err = d.Generate(f)
-		}
-		if err != nil {
-			f.Abort()
-			return nil, err
-		}
-		d.External = &graph.External{Location: filepath.Base(path), Offset: off, Length: d.Bytes}
-		d.Generate = nil
-		off = (off + d.Bytes + 63) &^ 63
-	}
-	return f, nil
-}
+func DataPath(path string) string { return onnx.DataPath(path) }

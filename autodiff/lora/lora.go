@@ -12,6 +12,9 @@
 //	choose.go     which sites get one
 //	names.go      the names of modules, as PyTorch has them
 //	draw.go       first values
+//	save.go       the files that PEFT loads
+//	load.go       the same, read
+//	merge.go      adapters added to weights
 package lora
 
 import (

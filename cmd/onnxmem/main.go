@@ -73,6 +73,7 @@ type cli struct {
 	Compare    compareCmd    `cmd:"" help:"Compare all order and placement strategies."`
 	Order      orderCmd      `cmd:"" help:"Order the nodes of a bare problem: sizes and precedence."`
 	Pack       packCmd       `cmd:"" help:"Place the buffers of a CSV, or of a recording of allocations."`
+	Merge      mergeCmd      `cmd:"" help:"Add adapters to the weights of a model."`
 	Model      modelCmd      `cmd:"" help:"List the built-in networks, or write one."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 

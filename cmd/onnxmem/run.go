@@ -38,6 +38,7 @@ type runCmd struct {
 	Output        map[string]string `group:"output" out:"the output" placeholder:"NAME=FILE" mapsep:"none" help:"Write one output of the last step. FILE ends in .npy or .pb (TensorProto). May be repeated."`
 	Save          string            `group:"output" out:"the saved parameters" over:"the parameters" placeholder:"FILE" help:"Write the parameters and states. They are those after the last step, in the form of --params."`
 	SaveModel     string            `group:"output" out:"the trained model" placeholder:"FILE" help:"Write the trained model. That is the model from which the training graph was made, with its new parameters."`
+	SaveAdapter   string            `group:"output" placeholder:"DIR" help:"Write the trained adapters, as PEFT loads them. DIR gets adapter_config.json and adapter_model.safetensors. For steps of optimize --lora."`
 	Source        string            `group:"output" seldom:"" in:"the model that was trained" placeholder:"FILE" help:"With --save-model: the model from which the training graph was made (default: the file that the plan names, beside MODEL)."`
 	Count         *int              `group:"input" name:"steps" placeholder:"N" help:"Run N steps. Each step of a training graph starts with the updated parameters. Default 1; with a file for each step, their number."`
 	Steps         int               `kong:"-"` // Count, or its default
@@ -291,6 +292,9 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err := c.checkOutputs(program); err != nil {
 		return err
 	}
+	if err := c.checkAdapters(e, f.Model); err != nil {
+		return err
+	}
 	source, err := c.source(e, program, p) // before hours of training
 	if err != nil {
 		return err
@@ -402,7 +406,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err := params.Close(); err != nil { // the file may be replaced now
 		return err
 	}
-	return c.save(s, source)
+	return c.save(s, f.Model, source)
 }
 
 // check runs the steps again if --check=bits was given.

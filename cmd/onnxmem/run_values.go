@@ -282,7 +282,12 @@ func (c *runCmd) writesBeside(e *env, source *onnx.File) {
 }
 
 // save writes what the session has come to.
-func (c *runCmd) save(s *vm.Session, source *onnx.File) error {
+func (c *runCmd) save(s *vm.Session, step *graph.Model, source *onnx.File) error {
+	if c.SaveAdapter != "" {
+		if err := c.saveAdapter(s, step); err != nil {
+			return err
+		}
+	}
 	if c.Save != "" {
 		if err := s.Save(c.Save); err != nil {
 			return err
