@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from . import allowed, apart, autocast, cases, checker, command, decoders, edge, generation, limits, optimum, pages, plain, programs, running, runtime_examples, runtime_order, runtime_sharing, sliced, solvers, table, tigris, training, trials, whole, workdir
+from . import allowed, apart, cases, checker, command, decoders, edge, generation, halves, limits, optimum, pages, plain, programs, running, runtime_examples, runtime_order, runtime_sharing, sliced, solvers, table, tigris, training, trials, whole, workdir
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _TORCH = str(pathlib.Path(__file__).with_name("requirements-torch.txt"))  # 5.5 GB: only where it is used
@@ -157,8 +157,8 @@ def _autocast(args, tool, data, work):
     """Compare steps in 16 bits with those in float32, and their nodes with the reference evaluator."""
     if args.kind and "autocast" not in args.kind:
         return []
-    titles = [t for t in autocast.find(args.subset, tool) if not args.only or any(name in t for name in args.only)]
-    return _each("autocast", titles, autocast.row, args, data, work)
+    titles = [t for t in halves.find(args.subset, tool) if not args.only or any(name in t for name in args.only)]
+    return _each("halves", titles, halves.row, args, data, work)
 
 
 def _each(module, titles, row, args, data, work, options=None, seconds=_MODEL_SECONDS):

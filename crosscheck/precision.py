@@ -22,6 +22,7 @@ none to compare: they are counted. float16 has the loss multiplied by 1024 on bo
 """
 
 import argparse
+import contextlib
 import copy
 import json
 import logging
@@ -138,7 +139,7 @@ def compare(name, kinds, binary, work):
             if missing := set(want.gradients) - set(here[1]):
                 raise RuntimeError(f"not trained here: {', '.join(sorted(missing)[:4])}")
             ours[kind].add(here, want, names)
-            with torch.backends.mkldnn.flags(enabled=not network.plain):
+            with torch.backends.mkldnn.flags(enabled=False) if network.plain else contextlib.nullcontext():
                 theirs[kind].add(differentiate(module, given, labels, TYPES[kind]), want, names)
         del want
     sizes = {n: p.numel() for n, p in module.named_parameters()}
