@@ -61,12 +61,12 @@ type Blocks struct {
 }
 
 // blockPanel holds the arguments of a micro-kernel. Package asm addresses the fields by
-// their offsets. a and c are no pointers, because the micro-kernel moves them from line to
-// line, and in the end beyond the last one.
+// their offsets. a, b and c are no pointers: the micro-kernel moves a and c from line to
+// line, and in the end beyond the last one, and b may stand for weights before those in memory.
 type blockPanel struct {
-	a      uintptr        // the pixels of the first strip
-	b      unsafe.Pointer // weights
-	c      uintptr        // the result's pixels
+	a      uintptr // the pixels of the first strip
+	b      uintptr // weights
+	c      uintptr // the result's pixels
 	steps  *blockStep
 	count  int // steps
 	rows   int // pixels of a line
@@ -82,13 +82,13 @@ type blockPanel struct {
 	halves int // of blocks of the result's channels
 	low    float32
 	high   float32
-	second uintptr        // the result's pixels of a half beside a block
-	tail   uintptr        // the pixels of a last half of a block; 0: none
-	tailB  unsafe.Pointer // its weights
-	thin   bool           // a step is one channel
-	ahead  bool           // the next weights are prefetched; if thin, the pixels of later steps
-	next   uintptr        // where they lie
-	passes int            // how many strips of pixels prefetch a part of them, nextPasses in all
+	second uintptr // the result's pixels of a half beside a block
+	tail   uintptr // the pixels of a last half of a block; 0: none
+	tailB  uintptr // its weights
+	thin   bool    // a step is one channel
+	ahead  bool    // the next weights are prefetched; if thin, the pixels of later steps
+	next   uintptr // where they lie
+	passes int     // how many strips of pixels prefetch a part of them, nextPasses in all
 }
 
 const (
@@ -227,7 +227,7 @@ type BlockPlaces struct{ X, Out, Added, Bias unsafe.Pointer }
 func (b *Blocks) ScratchBytes(packed bool) int {
 	n := b.copyBytes() + b.sumsBytes()
 	if !packed || b.Format != Float32 {
-		n += 4 * levels[chosen].columns * b.Depth()
+		n += 4 * levels[chosen].columns * b.deep()
 	}
 	if b.partial() {
 		n += biasBytes
@@ -392,13 +392,17 @@ func (r *blockRun) run() {
 		begin = r.first
 	}
 	last := len(r.classes[0].blocks) - 2
-	p.ahead = intel && chosen == avx512 && (r.Thin || r.strips() >= leastAhead/12)
+	w, is := r.weights.(*Packed)
+	wide := is && w.Format == Float32
+	p.ahead = intel && chosen == avx512 && (r.Thin || wide && r.strips() >= leastAhead/12)
 	for s := r.from; s < r.to; s++ {
 		if r.Stop != nil && r.Stop.Stopping() {
 			return
 		}
 		p.halves = cuts(min(width, r.Columns-s*width), HalfLen)
-		p.b = r.weightsOf(s)
+		if wide {
+			p.b = uintptr(w.strip(width*s, 0, width))
+		}
 		pixel := 4 * HalfLen * min(2, p.halves)
 		p.cLine = pixel * r.pixels
 		// No address beyond the result may be computed: the garbage collector would find it.
@@ -413,6 +417,9 @@ func (r *blockRun) run() {
 			p.bias = r.biasOf(s, width)
 		}
 		for d := range last + 1 {
+			if !wide {
+				p.b = r.packWeights(s, d)
+			}
 			flags := r.flags(d == 0, d == last)
 			if p.ahead && !r.Thin {
 				p.next, p.passes = r.following(s, d)
@@ -433,7 +440,7 @@ func (r *blockRun) strips() int { return (r.end - r.first) * cuts(r.pixels, bloc
 func (r *blockRun) following(s, d int) (next uintptr, passes int) {
 	c := &r.classes[0]
 	if d++; d < len(c.blocks)-1 && c.blocks[d] < c.blocks[len(c.blocks)-1] {
-		return uintptr(r.p.b) + uintptr(c.steps[c.blocks[d]].weights), nextPasses
+		return r.p.b + uintptr(c.steps[c.blocks[d]].weights), nextPasses
 	}
 	if w, is := r.weights.(*Packed); is && w.Format == Float32 && s+1 < r.to {
 		width := levels[chosen].columns
@@ -497,7 +504,7 @@ func (r *blockRun) lines(c *blockClass, d, flags int, to unsafe.Pointer) {
 	p.tail = 0
 	if tail {
 		p.tail = uintptr(r.half)
-		p.tailB = unsafe.Add(p.b, r.weightsAt(r.Channels/BlockLen*BlockLen))
+		p.tailB = p.b + uintptr(r.weightsAt(r.Channels/BlockLen*BlockLen))
 	}
 	p.flags, p.count, p.steps = flags, len(steps), unsafe.SliceData(steps)
 	if p.rows = c.row.to - c.row.from; r.flat {
@@ -611,14 +618,18 @@ func (r *blockRun) tile(from unsafe.Pointer, block, first, pixels int) {
 	}
 }
 
-// weightsOf finds or packs a strip of the weights.
-func (r *blockRun) weightsOf(s int) unsafe.Pointer {
-	width, k := levels[chosen].columns, r.Depth()
-	if w, is := r.weights.(*Packed); is && w.Format == Float32 {
-		return w.strip(width*s, 0, width)
+// packWeights packs the weights of a block of depths of a strip, and returns where the strip would
+// begin.
+func (r *blockRun) packWeights(s, d int) uintptr {
+	width, deep, k := levels[chosen].columns, r.deep(), d*r.deep()
+	end := min(k+deep, r.Depth())
+	if r.Spread {
+		each := cuts(r.Channels, deep)
+		k = d/each*r.Channels + d%each*deep
+		end = min(k+deep, (d/each+1)*r.Channels)
 	}
-	r.weights.Pack(unsafe.Slice((*float32)(r.strip), width*k), width, s*width, 0, k)
-	return r.strip
+	r.weights.Pack(unsafe.Slice((*float32)(r.strip), width*(end-k)), width, s*width, k, end-k)
+	return uintptr(r.strip) - uintptr(4*width*k)
 }
 
 // copyRows copies rows [top, bottom) of all channels, with zeros beside them.
