@@ -60,8 +60,12 @@ func (a *adapters) scale() float64 {
 	return a.Alpha / float64(a.Rank)
 }
 
-// adapterOf returns the adapter that adds to a tensor; nil if there is none.
+// adapterOf returns the adapter that adds to a tensor; nil if there is none, as in bodies and in a
+// model for inference.
 func (p *prover) adapterOf(t graph.TensorID) *adapter {
+	if p.adapters == nil {
+		return nil
+	}
 	for _, name := range slices.Concat([]string{p.g.Tensors[t].Name}, p.names[t]) {
 		if a := p.adapters.byOutput[name]; a != nil {
 			return a
