@@ -90,17 +90,17 @@ func (p *prover) adapted(a *adapter, t, of graph.TensorID) string {
 	case "embedding":
 		down, k = "Gather", 1
 	}
-	second := p.node(sum.Inputs[1], up, 2)
+	second := p.node(p.cast(sum.Inputs[1]), up, 2) // in 16 bits, casts lie between
 	if second == nil || !p.isPart(second.Inputs[1], a.B) || up == "Conv" && len(second.Attrs) > 0 {
 		return fmt.Sprintf("%s: expected %s by %q, found %s", at, up, graph.Short(a.B), p.maker(sum.Inputs[1]))
 	}
-	h := second.Inputs[0]
+	h := p.cast(second.Inputs[0])
 	if s := p.adapters.scale(); s != 1 {
 		product := p.node(h, "Mul", 2)
 		if product == nil || !p.rounded(product.Inputs[1], s) {
 			return fmt.Sprintf("%s: expected a product with %g, found %s", at, s, p.maker(h))
 		}
-		h = product.Inputs[0]
+		h = p.cast(product.Inputs[0])
 	}
 	first := p.node(h, down, 2)
 	if first == nil || !p.isPart(first.Inputs[1-k], a.A) {
@@ -113,7 +113,7 @@ func (p *prover) adapted(a *adapter, t, of graph.TensorID) string {
 	}
 	x := first.Inputs[k]
 	if p.adapters.Dropout > 0 && k == 0 {
-		drop := p.node(x, "Dropout", 3)
+		drop := p.node(p.cast(x), "Dropout", 3)
 		if drop == nil || !p.rounded(drop.Inputs[1], p.adapters.Dropout) || !p.holds(drop.Inputs[2], &numbers.List{Ints: []int64{1}}) {
 			return fmt.Sprintf("%s: expected a Dropout of %g, found %s", at, p.adapters.Dropout, p.maker(x))
 		}
