@@ -12,8 +12,9 @@ import (
 )
 
 // elementByElement writes a net of random nodes that work element by element, between which
-// stand sums over an axis and transposed copies.
-func elementByElement(t *testing.T, draw *rand.Rand) string {
+// stand sums over an axis and transposed copies. Unless it is float32, some work in a type, with
+// Casts between.
+func elementByElement(t *testing.T, draw *rand.Rand, narrow graph.DType) string {
 	n := newNet()
 	n.opset = 18
 	rows, columns := 30+draw.Int64N(10), 70+draw.Int64N(40)
@@ -32,16 +33,44 @@ func elementByElement(t *testing.T, draw *rand.Rand) string {
 	}
 	n.node("Mul", "r0", "x", "x")
 	reals = append(reals, "r0")
+	types := map[string]graph.DType{} // those that are not float32
+	cast := func(name string, to graph.DType) string {
+		made := fmt.Sprintf("c%d", len(n.g.Nodes))
+		n.node("Cast", made, name)
+		n.g.Nodes[len(n.g.Nodes)-1].Attrs = attrs(attr("to", int(to)))
+		if to != graph.Float32 {
+			types[made] = to
+		}
+		return made
+	}
+	like := func(name, of string) string { // the number in the other one's type
+		switch to := types[of]; {
+		case to == types[name]:
+			return name
+		case to == graph.DType(0):
+			return cast(name, graph.Float32)
+		default:
+			return cast(name, to)
+		}
+	}
 	for k := range 25 {
 		name := fmt.Sprintf("t%d", k)
 		operand := reals[max(0, len(reals)-1-draw.IntN(4))] // not a single element
+		if narrow != graph.Float32 && draw.IntN(3) == 0 {
+			to := narrow
+			if types[operand] == narrow {
+				to = graph.Float32
+			}
+			operand = cast(operand, to)
+			reals = append(reals, operand)
+		}
 		switch kind := draw.IntN(14); {
 		case kind < 6:
 			op := []string{"Add", "Sub", "Mul"}[draw.IntN(3)]
 			if draw.IntN(2) == 0 {
-				n.node(op, name, operand, number())
+				n.node(op, name, operand, like(number(), operand))
 			} else {
-				n.node(op, name, number(), operand)
+				n.node(op, name, like(number(), operand), operand)
 			}
 		case kind < 8:
 			n.node([]string{"Sigmoid", "Tanh", "Erf", "Sqrt", "Relu"}[draw.IntN(5)], name, operand)
@@ -54,10 +83,10 @@ func elementByElement(t *testing.T, draw *rand.Rand) string {
 				n.node("Mul", name, gate, operand)
 			}
 			if draw.IntN(3) == 0 {
-				reals = append(reals, gate)
+				reals, types[gate] = append(reals, gate), types[operand]
 			}
 		case kind < 11:
-			n.node([]string{"Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal"}[draw.IntN(5)], name, operand, number())
+			n.node([]string{"Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal"}[draw.IntN(5)], name, operand, like(number(), operand))
 			if draw.IntN(4) == 0 {
 				name += ".nan"
 				n.node("IsNaN", name, operand)
@@ -69,13 +98,13 @@ func elementByElement(t *testing.T, draw *rand.Rand) string {
 			truths = append(truths, name)
 			continue
 		case kind < 13 && len(truths) > 0:
-			n.node("Where", name, truths[len(truths)-1], operand, number())
+			n.node("Where", name, truths[len(truths)-1], operand, like(number(), operand))
 		default:
 			n.node("Softmax", name, operand)
 		}
-		reals = append(reals, name)
+		reals, types[name] = append(reals, name), types[operand]
 	}
-	n.node("Identity", "y", reals[len(reals)-1])
+	n.node("Identity", "y", like(reals[len(reals)-1], "x"))
 	n.output("y", graph.Dim(rows), graph.Dim(columns))
 	if len(truths) > 0 {
 		n.node("Where", "z", truths[len(truths)-1], "x", "r0")
@@ -91,7 +120,8 @@ func elementByElement(t *testing.T, draw *rand.Rand) string {
 func TestChains(t *testing.T) {
 	joined := 0
 	for seed := range uint64(60) {
-		path := elementByElement(t, rand.New(rand.NewPCG(seed, 6)))
+		narrow := []graph.DType{graph.Float32, graph.Float16, graph.BFloat16, graph.Float32}[seed%4]
+		path := elementByElement(t, rand.New(rand.NewPCG(seed, 6)), narrow)
 		opt := passes.Options{NoInplace: seed%3 == 2}
 		p, s := session(t, path, opt, vm.Options{Poison: true})
 		joined += len(s.Chained())

@@ -90,7 +90,7 @@ var lowered = []struct {
 	{name: "NCHWc", file: planesNet},
 	{name: "constants", file: foldable, opt: passes.Options{Fold: passes.FoldOff}, gpu: true},
 	{name: "alike weights", file: alikeNet, opt: passes.Options{Fold: passes.FoldOff}},
-	{name: "elementwise", file: func(t *testing.T) string { return elementByElement(t, rand.New(rand.NewPCG(0, 6))) }, gpu: true},
+	{name: "elementwise", file: func(t *testing.T) string { return elementByElement(t, rand.New(rand.NewPCG(0, 6)), graph.Float32) }, gpu: true},
 	{name: "gates of bytes", file: func(t *testing.T) string { return gatesOfBytes(t, rand.New(rand.NewPCG(1, 6))) }},
 	{name: "training", file: func(t *testing.T) string {
 		path, _ := convolutional(t, rand.New(rand.NewPCG(1, 5)))

@@ -42,6 +42,34 @@ func fromBrain(m Mem) {
 	VPSLLD(Imm(16), Y0, Y0)
 }
 
+// narrowed writes the loop of a function that rounds the numbers of Y0 to those that a 16-bit type
+// has; n is a multiple of 8.
+func narrowed(name, doc string, round func()) {
+	TEXT(name, NOSPLIT|NOFRAME, "func(dst, src *float32, n int)")
+	Doc(doc + ", ties to even; n is a multiple of 8.")
+	Load(Param("dst"), RDI)
+	Load(Param("src"), RSI)
+	Load(Param("n"), RCX)
+	roundingBits()
+	Label("eight")
+	VMOVUPS(Mem{Base: RSI}, Y0)
+	round()
+	VMOVUPS(Y0, Mem{Base: RDI})
+	ADDQ(Imm(32), RSI)
+	ADDQ(Imm(32), RDI)
+	SUBQ(Imm(8), RCX)
+	JNZ(LabelRef("eight"))
+	VZEROUPPER()
+	RET()
+}
+
+// roundingBits sets the numbers that toBrain reads.
+func roundingBits() {
+	bits(1, Y13)
+	bits(0x7fff, Y14)
+	bits(0x400000, Y15)
+}
+
 // narrow writes the loop of a function that rounds the numbers of Y0 to X0; n is
 // a multiple of 8.
 func narrow(name, doc string, round func()) {
@@ -50,9 +78,7 @@ func narrow(name, doc string, round func()) {
 	Load(Param("dst"), RDI)
 	Load(Param("src"), RSI)
 	Load(Param("n"), RCX)
-	bits(1, Y13)
-	bits(0x7fff, Y14)
-	bits(0x400000, Y15)
+	roundingBits()
 	Label("eight")
 	VMOVUPS(Mem{Base: RSI}, Y0)
 	round()
@@ -67,9 +93,26 @@ func narrow(name, doc string, round func()) {
 
 func toHalf() { VCVTPS2PH(Imm(0), Y0, X0) }
 
-// toBrain rounds by adding half a unit of the last place, or one bit less if the last
-// place is even. NaN becomes quiet and keeps its upper bits.
+func asHalf() {
+	toHalf()
+	VCVTPH2PS(X0, Y0)
+}
+
 func toBrain() {
+	upperBrain()
+	VEXTRACTI128(Imm(1), Y0, X1)
+	VPACKUSDW(X1, X0, X0)
+}
+
+func asBrain() {
+	upperBrain()
+	VPSLLD(Imm(16), Y0, Y0)
+}
+
+// upperBrain puts bfloat16 into the lower half of each number. It rounds by adding half a unit of
+// the last place, or one bit less if the last place is even. NaN becomes quiet and keeps its
+// upper bits.
+func upperBrain() {
 	VPSRLD(Imm(16), Y0, Y1)
 	VPAND(Y13, Y1, Y1)
 	VPADDD(Y14, Y1, Y1)
@@ -78,6 +121,4 @@ func toBrain() {
 	VCMPPS(Imm(3), Y0, Y0, Y0) // unordered
 	VBLENDVPS(Y0, Y2, Y1, Y0)
 	VPSRLD(Imm(16), Y0, Y0)
-	VEXTRACTI128(Imm(1), Y0, X1)
-	VPACKUSDW(X1, X0, X0)
 }

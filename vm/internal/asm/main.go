@@ -249,6 +249,8 @@ var files = []struct {
 		widenRows("brainsAVX2", "brainsAVX2 reads rows of bfloat16", fromBrain)
 		narrow("toHalfF16C", "toHalfF16C rounds to float16", toHalf)
 		narrow("toBrainAVX2", "toBrainAVX2 rounds to bfloat16", toBrain)
+		narrowed("asHalfF16C", "asHalfF16C rounds to the float32 that float16 has, too", asHalf)
+		narrowed("asBrainAVX2", "asBrainAVX2 rounds to the float32 that bfloat16 has, too", asBrain)
 	}},
 	{"work", "pause", pause},
 }

@@ -10,7 +10,7 @@ import (
 
 // activations lists the activation functions of neural networks.
 var activations = family{"", []Kernel{
-	{Name: "Relu", Make: makeRelu, Finish: finishRelu, Link: single(reluVectors)},
+	{Name: "Relu", Make: makeRelu, Finish: finishRelu, Link: linkOfRelu},
 	{Name: "Sigmoid", Real: always(simd.Sigmoid, sigmoid), Link: linkOfSigmoid},
 	{Name: "Tanh", Real: always(simd.Tanh, math.Tanh), Link: single(simd.Tanh)},
 	{Name: "Softplus", Real: always(simd.Softplus, softplus)},

@@ -5,151 +5,9 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
-
-// link computes n elements of a node's result from as many of each of its inputs. d may be
-// one of the inputs if its elements have as many bytes.
-type link func(d unsafe.Pointer, in [3]unsafe.Pointer, n int)
-
-// Link says how a chain computes an operator, from inputs of which dtypes.
-type Link struct {
-	do     link
-	in     []graph.DType
-	result graph.DType
-}
-
-var (
-	oneReal  = []graph.DType{graph.Float32}
-	twoReals = []graph.DType{graph.Float32, graph.Float32}
-)
-
-// pair is the link of a binary operation on float32.
-func pair(f func(d, a, b []float32)) *Link {
-	return &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
-		f(span[float32](d, n), span[float32](in[0], n), span[float32](in[1], n))
-	}, twoReals, graph.Float32}
-}
-
-// single is the link of a function of a float32.
-func single(f func(d, a []float32)) *Link {
-	return &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
-		f(span[float32](d, n), span[float32](in[0], n))
-	}, oneReal, graph.Float32}
-}
-
-// relates is the link of a relation, with its operands swapped or not.
-func relates(r simd.Relation, swapped bool) *Link {
-	a, b := 0, 1
-	if swapped {
-		a, b = 1, 0
-	}
-	return &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
-		simd.Compare(span[uint8](d, n), span[float32](in[a], n), span[float32](in[b], n), r)
-	}, twoReals, graph.Bool}
-}
-
-// masks is the link of an operation on truth values.
-func masks(f func(d, a, b []uint8)) *Link {
-	return &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
-		f(span[uint8](d, n), span[uint8](in[0], n), span[uint8](in[1], n))
-	}, []graph.DType{graph.Bool, graph.Bool}, graph.Bool}
-}
-
-// Links that rows name.
-var (
-	linkOfMul     = pair(simd.Mul)
-	linkOfSigmoid = single(simd.Sigmoid)
-	linkOfSwish   = single(func(d, a []float32) { simd.Swish(d, a, 1) })
-	linkOfIsNaN   = &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
-		nans(span[uint8](d, n), span[float32](in[0], n))
-	}, oneReal, graph.Bool}
-	linkOfWhere = &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
-		simd.Choose(span[uint32](d, n), span[uint8](in[0], n), span[uint32](in[1], n), span[uint32](in[2], n))
-	}, []graph.DType{graph.Bool, graph.Float32, graph.Float32}, graph.Float32}
-)
-
-// linkOf returns the link of a node's operator; nil: it has none.
-func linkOf(c *Invocation) *Link {
-	if k := Lookup(c.Node.Domain, c.Node.Op); k != nil {
-		return k.Link
-	}
-	return nil
-}
-
-// converts returns the link of a QuantizeLinear or DequantizeLinear between float32 and 8
-// bits whose scale and zero point are constants, the same for all elements; nil if the node
-// is none.
-func converts(c *Invocation) link {
-	op := c.Node.Op
-	if op != "QuantizeLinear" && op != "DequantizeLinear" || c.Node.Domain != "" || !c.Has(0) || !c.Has(1) || len(c.Out) != 1 || c.Out[0] == nil {
-		return nil
-	}
-	bytes, reals, scale := c.In[0], c.Out[0], c.In[1]
-	if op == "QuantizeLinear" {
-		bytes, reals = reals, bytes
-	}
-	signed, is := byteType(bytes.Type)
-	if !is || reals.Type != graph.Float32 || scale.Type != graph.Float32 || !scale.Const || scale.Len() != 1 || c.Int("block_size", 0) != 0 || !sameShape(bytes, reals) {
-		return nil
-	}
-	if c.Has(2) && (!c.In[2].Const || c.In[2].Len() != 1 || c.In[2].Type != bytes.Type) {
-		return nil
-	}
-	zero := zeroPoint(c, 2)
-	as := func() (float32, simd.Byte) {
-		return data[float32](scale)[0], simd.Byte{Signed: signed, Zero: int32(zero(0))}
-	}
-	if op == "QuantizeLinear" {
-		return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
-			scale, to := as()
-			simd.Quantize(span[byte](d, n), span[float32](in[0], n), scale, to)
-		}
-	}
-	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
-		scale, from := as()
-		simd.Dequantize(span[float32](d, n), span[byte](in[0], n), scale, from)
-	}
-}
-
-// Links reports whether a node can be a link of a chain: each input has the shape of the
-// result, or is a single float32, or the node converts reals to bytes or bytes to reals. The
-// elements lie in the order in which the operator sees them, or all in another one.
-func Links(c *Invocation) bool {
-	if slices.ContainsFunc(c.In, inPlanes) || slices.ContainsFunc(c.Out, inPlanes) {
-		return false
-	}
-	if converts(c) != nil {
-		return true
-	}
-	l := linkOf(c)
-	if l == nil || len(c.In) != len(l.in) || len(c.Out) != 1 || c.Out[0] == nil || c.Out[0].Type != l.result {
-		return false
-	}
-	for i, t := range c.In {
-		if t == nil || t.Type != l.in[i] || !sameShape(t, c.Out[0]) && (t.Len() != 1 || t.Rank() > c.Out[0].Rank() || t.Type != graph.Float32) {
-			return false
-		}
-	}
-	return true
-}
-
-// inPlanes reports whether an image of NCHWc is held in NCHW.
-func inPlanes(t *Tensor) bool { return t != nil && t.Layout == form.NCHW }
-
-func sameShape(a, b *Tensor) bool {
-	if a.Rank() != b.Rank() {
-		return false
-	}
-	for k, n := range a.Shape {
-		if n != b.Shape[k] {
-			return false
-		}
-	}
-	return true
-}
 
 // chainLen is the number of elements that a chain computes at once: those of all its links
 // stay in the fastest cache.
@@ -157,32 +15,37 @@ const chainLen = 1024
 
 // A Chain computes several nodes that work element by element, of which only the last one's
 // result is kept: it goes through all of them with a few elements at a time. The bits are
-// those of the nodes.
+// those of the nodes. Numbers of 16 bits are widened as they are read, and float32 until the last
+// result is written; in between they are rounded wherever the nodes do.
 type Chain struct {
 	links []chained
 	ends  []*Tensor // what the chain reads from outside
 	out   *Tensor
 	slots int
+	from  int   // if the result is of 16 bits: the slot or end that it is rounded from
 	fixed []int // the slot in which an end of one element is repeated; below 0: the end has all elements
 }
 
 // chained is a link with its operands: those below 0 are ends, ^0 the first; the others
-// slots. So is its result, but for the last link.
+// slots. So is its result; toOut is the chain's.
 type chained struct {
 	do link
 	in [3]int
 	d  int
 }
 
-// task is what a link computes, and of what.
+const toOut = -1
+
+// task is what a link computes, and of what. Reals are float32.
 type task struct {
-	do  link
-	in  []*Tensor
-	out *Tensor
+	do      link
+	in      []*Tensor
+	out     *Tensor
+	recasts bool // it only rounds
 }
 
 // tasksOf lists what nodes compute. A Sigmoid whose only reader multiplies it with what it is
-// of is one link with that: it has the same bits.
+// of is one link with that: it has the same bits. What a Cast widens is already wide.
 func tasksOf(nodes []*Invocation) []task {
 	made, readers := map[*Tensor]*Invocation{}, map[*Tensor]int{}
 	for _, c := range nodes {
@@ -192,17 +55,33 @@ func tasksOf(nodes []*Invocation) []task {
 		}
 	}
 	var list []task
-	merged := map[*Tensor]bool{}
-	for _, c := range nodes {
-		w, l := task{in: c.In, out: c.Out[0]}, linkOf(c)
-		if do := converts(c); do != nil {
-			w.do, w.in = do, c.In[:1]
-		} else {
+	merged, wide := map[*Tensor]bool{}, map[*Tensor]*Tensor{}
+	for i, c := range nodes {
+		w, l := task{in: slices.Clone(c.In), out: c.Out[0]}, linkOf(c)
+		switch do := converts(c); {
+		case do != nil:
+			w.do, w.in = do, w.in[:1]
+		case recasts(c):
+			if w.do, w.in, w.recasts = recast(w.out), w.in[:1], true; !isHalf(w.out) && i < len(nodes)-1 {
+				wide[w.out] = w.in[0]
+				if u := wide[w.in[0]]; u != nil {
+					wide[w.out] = u
+				}
+				continue
+			}
+		case isHalf(w.out) && !l.keeps:
+			w.do = thenRounds(l.do, w.out)
+		default:
 			w.do = l.do
 		}
 		for k, t := range c.In {
-			if s := made[t]; l == linkOfMul && s != nil && linkOf(s) == linkOfSigmoid && readers[t] == 1 && s.In[0] == c.In[1-k] {
-				w.do, w.in, merged[t] = linkOfSwish.do, s.In, true
+			if s := made[t]; l == linkOfMul && s != nil && linkOf(s) == linkOfSigmoid && readers[t] == 1 && s.In[0] == c.In[1-k] && w.out.Type == graph.Float32 {
+				w.do, w.in, merged[t] = linkOfSwish.do, slices.Clone(s.In), true
+			}
+		}
+		for k, t := range w.in {
+			if u := wide[t]; u != nil {
+				w.in[k] = u
 			}
 		}
 		list = append(list, w)
@@ -210,65 +89,116 @@ func tasksOf(nodes []*Invocation) []task {
 	return slices.DeleteFunc(list, func(w task) bool { return merged[w.out] })
 }
 
+// thenRounds is a link, followed by rounding to the numbers that a tensor of 16 bits has.
+func thenRounds(do link, as *Tensor) link {
+	to := narrowType(as.Type)
+	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+		do(d, in, n)
+		simd.RoundWide(span[float32](d, n), span[float32](d, n), to)
+	}
+}
+
+// recast is the link of a conversion from float32 to the numbers that a tensor has.
+func recast(out *Tensor) link {
+	if !isHalf(out) {
+		return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+			copy(span[float32](d, n), span[float32](in[0], n))
+		}
+	}
+	to := narrowType(out.Type)
+	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+		simd.RoundWide(span[float32](d, n), span[float32](in[0], n), to)
+	}
+}
+
+// widens is the link that reads an end of 16 bits.
+func widens(t *Tensor) link {
+	from := narrowType(t.Type)
+	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+		simd.Widen(span[float32](d, n), span[uint16](in[0], n), from)
+	}
+}
+
 // NewChain makes a chain of nodes in an order in which they can run, all with inputs of one
 // shape or of one element.
 func NewChain(nodes []*Invocation) *Chain {
 	tasks := tasksOf(nodes)
 	h := &Chain{out: tasks[len(tasks)-1].out}
-	slot, last := map[*Tensor]int{}, map[*Tensor]int{}
+	p := placing{Chain: h, slot: map[*Tensor]int{}, end: map[*Tensor]int{}, reader: map[*Tensor]int{}}
 	for i, w := range tasks {
 		for _, t := range w.in {
-			last[t] = i
+			p.reader[t] = i
 		}
 	}
-	end := map[*Tensor]int{}
-	var free []int
 	for i, w := range tasks {
-		l := chained{do: w.do}
-		for k, t := range w.in {
-			if s, made := slot[t]; made {
-				l.in[k] = s
-				continue
-			}
-			if _, is := end[t]; !is {
-				end[t] = ^len(h.ends)
-				h.ends = append(h.ends, t)
-			}
-			l.in[k] = end[t]
-		}
-		for k, t := range w.in { // a slot is free as soon as its last reader has begun
-			s, made := slot[t]
-			wide := w.out.Type == t.Type // a result may not overwrite an operand of another width
-			if made && last[t] == i && wide && !repeats(w.in[:k], t) {
-				free = append(free, s)
-			}
-		}
-		if i < len(tasks)-1 {
-			if n := len(free); n > 0 {
-				l.d, free = free[n-1], free[:n-1]
-			} else {
-				l.d = h.slots
-				h.slots++
-			}
-			slot[w.out] = l.d
-		}
-		for k, t := range w.in {
-			if s, made := slot[t]; made && last[t] == i && w.out.Type != t.Type && !repeats(w.in[:k], t) {
-				free = append(free, s)
-			}
-		}
-		h.links = append(h.links, l)
+		p.add(i, w, i == len(tasks)-1)
 	}
 	return h
 }
 
-func repeats(list []*Tensor, t *Tensor) bool {
-	for _, u := range list {
-		if u == t {
-			return true
+// placing finds the slots of a chain.
+type placing struct {
+	*Chain
+	slot, end map[*Tensor]int
+	reader    map[*Tensor]int // the last task that reads a tensor
+	free      []int
+}
+
+// add adds the link of a task.
+func (p *placing) add(i int, w task, final bool) {
+	l := chained{do: w.do, d: toOut}
+	for k, t := range w.in {
+		l.in[k] = p.operand(t)
+	}
+	if final && isHalf(p.out) && w.recasts {
+		p.from = l.in[0]
+		return
+	}
+	dies := func(same bool) { // a result may not overwrite an operand of another width
+		for k, t := range w.in {
+			if s, made := p.slot[t]; made && p.reader[t] == i && (wideType(w.out) == wideType(t)) == same && !slices.Contains(w.in[:k], t) {
+				p.free = append(p.free, s)
+			}
 		}
 	}
-	return false
+	dies(true) // a slot is free as soon as its last reader has begun
+	if !final || isHalf(p.out) {
+		l.d = p.take()
+		p.slot[w.out] = l.d
+	}
+	dies(false)
+	if final && isHalf(p.out) {
+		p.from = l.d
+	}
+	p.links = append(p.links, l)
+}
+
+// operand returns where a task's operand is, and reads it there if it is an end of 16 bits.
+func (p *placing) operand(t *Tensor) int {
+	if s, made := p.slot[t]; made {
+		return s
+	}
+	if _, is := p.end[t]; !is {
+		p.end[t] = ^len(p.ends)
+		p.ends = append(p.ends, t)
+	}
+	if !isHalf(t) || t.Len() != p.out.Len() {
+		return p.end[t]
+	}
+	s := p.take()
+	p.slot[t] = s
+	p.links = append(p.links, chained{do: widens(t), in: [3]int{p.end[t]}, d: s})
+	return s
+}
+
+// take returns a slot that is free.
+func (p *placing) take() (s int) {
+	if n := len(p.free); n > 0 {
+		s, p.free = p.free[n-1], p.free[:n-1]
+		return s
+	}
+	p.slots++
+	return p.slots - 1
 }
 
 // Make returns the function that runs a chain in the place of node c.
@@ -350,9 +280,19 @@ func slot(scratch unsafe.Pointer, k int) unsafe.Pointer { return unsafe.Add(scra
 func (h *Chain) begin(scratch unsafe.Pointer) {
 	for i, t := range h.ends {
 		if k := h.fixed[i]; k >= 0 {
-			fill(span[float32](slot(scratch, k), chainLen), *(*float32)(t.At))
+			fill(span[float32](slot(scratch, k), chainLen), wideElement(t))
 		}
 	}
+}
+
+// wideElement is the only element of an end.
+func wideElement(t *Tensor) float32 {
+	if !isHalf(t) {
+		return *(*float32)(t.At)
+	}
+	var wide [1]float32
+	simd.Widen(wide[:], span[uint16](t.At, 1), narrowType(t.Type))
+	return wide[0]
 }
 
 // compute computes n elements, at most chainLen, from those of the ends from one on, or, if
@@ -362,21 +302,28 @@ func (h *Chain) compute(scratch, d unsafe.Pointer, from, n int, at unsafe.Pointe
 		l := &h.links[i]
 		var in [3]unsafe.Pointer
 		for k, s := range l.in {
-			switch {
-			case s >= 0:
-				in[k] = slot(scratch, s)
-			case h.fixed[^s] >= 0:
-				in[k] = slot(scratch, h.fixed[^s])
-			case at != nil:
-				in[k] = at
-			default:
-				in[k] = element[byte](h.ends[^s], from*h.ends[^s].Width())
-			}
+			in[k] = h.operand(scratch, s, from, at)
 		}
 		to := d
-		if i < len(h.links)-1 {
+		if l.d != toOut {
 			to = slot(scratch, l.d)
 		}
 		l.do(to, in, n)
 	}
+	if isHalf(h.out) {
+		simd.Round(span[uint16](d, n), span[float32](h.operand(scratch, h.from, from, at), n), narrowType(h.out.Type))
+	}
+}
+
+// operand is the address of a slot, or of an end's elements from one on.
+func (h *Chain) operand(scratch unsafe.Pointer, s, from int, at unsafe.Pointer) unsafe.Pointer {
+	switch {
+	case s >= 0:
+		return slot(scratch, s)
+	case h.fixed[^s] >= 0:
+		return slot(scratch, h.fixed[^s])
+	case at != nil:
+		return at
+	}
+	return element[byte](h.ends[^s], from*h.ends[^s].Width())
 }

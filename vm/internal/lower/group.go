@@ -48,7 +48,11 @@ func (st *Step) appliedByMaker() bool {
 	}
 	maker := g.Nodes[g.Tensors[x].Maker]
 	by, k := kernel.Lookup(maker.Domain, maker.Op), kernel.Lookup("", st.Node().Op)
-	return by != nil && by.Fuses && k.Finish != nil
+	if by == nil || !by.Fuses || k.Finish == nil {
+		return false
+	}
+	f := k.Finish(st.Call())
+	return f == nil || st.Out[0].Type == graph.Float32 || f.Clamps // others read a rounded result
 }
 
 // expresses reports whether a node is an expression on the device, where its tensors are.

@@ -67,6 +67,24 @@ func Round(dst []uint16, src []float32, to Narrow) {
 	}
 }
 
+// RoundWide rounds the numbers of src as Round does, and keeps them in float32; dst may be src.
+func RoundWide(dst, src []float32, to Narrow) {
+	dst = dst[:len(src)]
+	whole := 0
+	if available16 && len(src) >= 8 {
+		whole = len(src) &^ 7
+		switch to {
+		case BFloat16:
+			asBrainAVX2(&dst[0], &src[0], whole)
+		default:
+			asHalfF16C(&dst[0], &src[0], whole)
+		}
+	}
+	for i, x := range src[whole:] {
+		dst[whole+i] = to.widen(to.round(x))
+	}
+}
+
 func (n Narrow) widen(h uint16) float32 {
 	if n == BFloat16 {
 		return math.Float32frombits(uint32(h) << 16)

@@ -16,3 +16,9 @@ func toHalfF16C(dst *uint16, src *float32, n int)
 
 //go:noescape
 func toBrainAVX2(dst *uint16, src *float32, n int)
+
+//go:noescape
+func asHalfF16C(dst, src *float32, n int)
+
+//go:noescape
+func asBrainAVX2(dst, src *float32, n int)

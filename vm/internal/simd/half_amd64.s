@@ -118,3 +118,54 @@ eight:
 	JNZ          eight
 	VZEROUPPER
 	RET
+
+// func asHalfF16C(dst *float32, src *float32, n int)
+// Requires: AVX, F16C
+TEXT ·asHalfF16C(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Y13
+	VBROADCASTSS c00007fff<>+0(SB), Y14
+	VBROADCASTSS c00400000<>+0(SB), Y15
+
+eight:
+	VMOVUPS   (SI), Y0
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPH2PS X0, Y0
+	VMOVUPS   Y0, (DI)
+	ADDQ      $0x20, SI
+	ADDQ      $0x20, DI
+	SUBQ      $0x08, CX
+	JNZ       eight
+	VZEROUPPER
+	RET
+
+// func asBrainAVX2(dst *float32, src *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·asBrainAVX2(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Y13
+	VBROADCASTSS c00007fff<>+0(SB), Y14
+	VBROADCASTSS c00400000<>+0(SB), Y15
+
+eight:
+	VMOVUPS   (SI), Y0
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     Y13, Y1, Y1
+	VPADDD    Y14, Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VPOR      Y15, Y0, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y0, Y2, Y1, Y0
+	VPSRLD    $0x10, Y0, Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (DI)
+	ADDQ      $0x20, SI
+	ADDQ      $0x20, DI
+	SUBQ      $0x08, CX
+	JNZ       eight
+	VZEROUPPER
+	RET

@@ -36,10 +36,14 @@ func TestRound(t *testing.T) {
 	for len(src) < 1<<14+3 {
 		src = append(src, math.Float32frombits(r.Uint32()), math.Float32frombits(0x33000000+r.Uint32()>>5&^0x7ff), math.Float32frombits(r.Uint32()&^0x7fff))
 	}
-	got := make([]uint16, len(src))
+	got, kept := make([]uint16, len(src)), make([]float32, len(src))
 	for _, n := range []Narrow{Float16, BFloat16} {
 		Round(got, src, n)
+		RoundWide(kept, src, n)
 		for i, x := range src {
+			if want := n.widen(got[i]); math.Float32bits(kept[i]) != math.Float32bits(want) {
+				t.Fatalf("type %d, %v stays %v, rounded it is %v", n, x, kept[i], want)
+			}
 			if want := n.round(x); got[i] != want {
 				t.Fatalf("type %d, %v (%#x): %#04x of the vectors, %#04x of one number", n, x, math.Float32bits(x), got[i], want)
 			}
