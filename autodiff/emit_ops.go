@@ -31,6 +31,14 @@ func (e *emitter) castLike(t, like ID) ID {
 	return e.with("Cast", attrs{"to": e.typeOf(like).Elem}, t)
 }
 
+// widened converts 16 bits to float32.
+func (e *emitter) widened(t ID) ID {
+	if d := e.typeOf(t).Elem; d != graph.Float16 && d != graph.BFloat16 {
+		return t
+	}
+	return e.with("Cast", attrs{"to": graph.Float32}, t)
+}
+
 // reshape changes the shape of t; the number of elements stays.
 func (e *emitter) reshape(t ID, shape []int64) ID {
 	if slices.Equal(e.shape(t), shape) {

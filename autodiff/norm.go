@@ -43,7 +43,7 @@ func batchNormGrad(c *Backward) {
 	channel := concat([]int64{1, shape[1]}, filled(1, len(shape)-2))
 	scale := c.reshape(c.X(1), channel)
 	if c.Int("training_mode", 0) == 1 {
-		c.batchNormTraining(c.castLike(scale, x), over)
+		c.batchNormTraining(scale, over)
 		return
 	}
 	inv := c.castLike(c.inverseDeviation(c.reshape(c.X(4), channel), 1e-5), x)
@@ -73,13 +73,14 @@ func (c *Backward) setChannels(i int, d ID) {
 }
 
 // batchNormTraining recomputes the statistics of the batch, since the operator does not return
-// them.
+// them. Those of an image of 16 bits are of float32, as is what lies between the image and its
+// gradient: a float16 holds no sum of the squares of a large plane.
 func (c *Backward) batchNormTraining(scale ID, over []int64) {
 	x, shape := c.X(0), c.shape(c.X(0))
 	m := float64(elements(shape) / shape[1])
-	g := c.marked(marks.BatchNormGradient, operands{"x": x, "d": c.D(0), "scale": scale, "axes": over, "part": 1 / m, "epsilon": c.Float("epsilon", 1e-5)})
+	g := c.marked(marks.BatchNormGradient, operands{"x": c.widened(x), "d": c.widened(c.D(0)), "scale": c.widened(scale), "axes": over, "part": 1 / m, "epsilon": c.Float("epsilon", 1e-5)})
 	if c.Needs(0) {
-		c.Set(0, g.make("result"))
+		c.Set(0, c.castLike(g.make("result"), x))
 	}
 	c.setChannels(1, g.make("products"))
 	c.setChannels(2, g.make("sums"))

@@ -145,3 +145,32 @@ func choose() {
 	VZEROUPPER()
 	RET()
 }
+
+// choose16 is choose for numbers of 16 bits.
+func choose16() {
+	TEXT("choose16AVX2", NOSPLIT|NOFRAME, "func(dst *uint16, condition *uint8, a, b *uint16, n, aStep, bStep int)")
+	Doc("choose16AVX2 writes a where the condition is not 0, else b, for n numbers, a multiple of 16.")
+	dst, condition, a, b, n, aStep, bStep := RDI, RBX, RSI, RDX, RCX, R8, R9
+	Load(Param("dst"), dst)
+	Load(Param("condition"), condition)
+	Load(Param("a"), a)
+	Load(Param("b"), b)
+	Load(Param("n"), n)
+	Load(Param("aStep"), aStep)
+	Load(Param("bStep"), bStep)
+	VPXOR(Y15, Y15, Y15)
+	Label("sixteen")
+	VPMOVZXBW(Mem{Base: condition}, Y0)
+	VPCMPEQW(Y15, Y0, Y0)
+	VMOVDQU(Mem{Base: a}, Y1)
+	VPBLENDVB(Y0, Mem{Base: b}, Y1, Y1)
+	VMOVDQU(Y1, Mem{Base: dst})
+	ADDQ(aStep, a)
+	ADDQ(bStep, b)
+	ADDQ(Imm(16), condition)
+	ADDQ(Imm(32), dst)
+	SUBQ(Imm(16), n)
+	JNZ(LabelRef("sixteen"))
+	VZEROUPPER()
+	RET()
+}

@@ -225,6 +225,7 @@ var files = []struct {
 		logic("xorAVX2", "xorAVX2 writes whether one of a and b is not 0 and the other one is, for n bytes, a multiple of 32.", xor)
 		logic("notAVX2", "notAVX2 writes whether a is 0, for n bytes, a multiple of 32.", not)
 		choose()
+		choose16()
 	}},
 	{"simd", "truncate", func() {
 		truncate()

@@ -353,6 +353,10 @@ func where[T any](c *Invocation) (Run, error) {
 			simd.Choose(words, p, any(a).([]uint32), any(b).([]uint32))
 			return
 		}
+		if halves, ok := any(d).([]uint16); ok && len(p) == n {
+			simd.Choose16(halves, p, any(a).([]uint16), any(b).([]uint16))
+			return
+		}
 		for i := range d {
 			if p[i*s.inner[0]] != 0 {
 				d[i] = a[i*s.inner[1]]

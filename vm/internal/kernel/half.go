@@ -28,8 +28,16 @@ func (k *Kernel) Prepare(c *Invocation) (run Run, err error) {
 		return k.unpacked(c)
 	}
 	if !k.Half && hasHalf(c) {
+		if k.Narrow != nil {
+			if run := k.Narrow(c); run != nil {
+				return run, nil
+			}
+		}
 		if f, inputs := k.row(c); f != nil {
 			return narrowRows(c, f, inputs), nil
+		}
+		if Links(c) {
+			return NewChain([]*Invocation{c}).Make(c), nil
 		}
 		return k.widened(c)
 	}

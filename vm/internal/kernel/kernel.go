@@ -38,6 +38,10 @@ type Kernel struct {
 	Finds bool
 	// Half is set if the kernel handles float16 and bfloat16 tensors itself.
 	Half bool
+	// Narrow returns the function that runs a node with float16 or bfloat16 tensors, with the bits
+	// that Make has between two conversions, or nil for those that it does not take. It is not
+	// asked if Half is set.
+	Narrow func(c *Invocation) Run
 	// Moves is set if the kernel only moves elements by their addresses, whatever they are;
 	// elements that share a byte then get one each for it.
 	Moves bool

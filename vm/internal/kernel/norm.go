@@ -12,7 +12,7 @@ import (
 
 // normalization lists the operators that scale a tensor by its own statistics.
 var normalization = family{"", []Kernel{
-	{Name: "BatchNormalization", Make: forFloats(batchNorm[float32], batchNorm[float64]), Fuses: true, Blocks: inAndOut(canBlocksBatchNorm)},
+	{Name: "BatchNormalization", Make: forFloats(batchNorm[float32], batchNorm[float64]), Narrow: batchNormHalf, Fuses: true, Blocks: inAndOut(canBlocksBatchNorm)},
 	{Name: "LayerNormalization", Make: forFloats(layerNorm[float32], layerNorm[float64])},
 	{Name: "LRN", Make: forFloats(lrn[float32], lrn[float64])},
 	{Name: "RMSNormalization", Make: forFloats(rmsNorm[float32], rmsNorm[float64])},

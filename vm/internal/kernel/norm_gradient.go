@@ -10,8 +10,9 @@ import (
 
 // NormGradient is the gradient of a BatchNormalization in training, which a step has as
 // some twenty nodes. It goes channel by channel, so that the image and the gradient come
-// from memory once, and rounds wherever the nodes do: its bits are theirs. All tensors are
-// of float32. If not all can be done at one step, Measure comes first, and Write later.
+// from memory once, and rounds wherever the nodes do: its bits are theirs. The nodes are of
+// float32. The image and the gradients may have 16 bits, with Casts between. If not all can be
+// done at one step, Measure comes first, and Write later.
 type NormGradient struct {
 	X, D, Scale *Tensor // the image, the gradient of the result, the scale
 	Out         *Tensor // the gradient of the image, which may overwrite X or D
@@ -66,44 +67,110 @@ func (g *NormGradient) Measure(c *Invocation) Run { return g.make(c, true, false
 // Write returns the function that writes the gradient of the image, later.
 func (g *NormGradient) Write(c *Invocation) Run { return g.make(c, false, true) }
 
+// normRun is the work of a kernel on one channel after the other.
+type normRun struct {
+	*NormGradient
+	normPlanes
+	c              *Invocation
+	x, d, out      wideRoom
+	measure, write bool
+	pool           *work.Pool
+}
+
+// wideRoom is where a worker has planes of a tensor of 16 bits in float32.
+type wideRoom struct {
+	off  int // in a worker's scratch; below 0: the tensor is of float32
+	kept int // the planes of a channel that have places of their own there
+}
+
+// mostKept is the number of elements of a channel up to which all its planes stay in float32
+// beside those of the gradient, in the second-level cache. Those of more are widened again.
+const mostKept = 1 << 15
+
 func (g *NormGradient) make(c *Invocation, measure, write bool) Run {
-	part := func(ch, _ int) {
-		if measure {
-			g.measure(c, ch)
+	r := &normRun{NormGradient: g, normPlanes: g.planes(), c: c, measure: measure, write: write}
+	room := func(t *Tensor) wideRoom {
+		if !isHalf(t) {
+			return wideRoom{off: -1}
 		}
-		if write {
-			g.write(c, ch)
+		kept := 1
+		if r.images*r.n <= mostKept {
+			kept = r.images
 		}
+		return wideRoom{c.Each(mul(4, kept, r.n)), kept}
+	}
+	r.x, r.d, r.out = room(g.X), room(g.D), wideRoom{off: -1}
+	if write && isHalf(g.Out) {
+		r.out = wideRoom{c.Each(mul(4, r.n)), 1}
 	}
 	return func(w *work.Pool) error {
-		w.For(g.X.Shape[1], part)
+		r.pool = w
+		w.For(r.channels, r.channel)
 		return nil
 	}
 }
 
-func (g *NormGradient) measure(c *Invocation, ch int) {
-	p := g.planes()
-	sum, squares := 0.0, 0.0
-	for i := range p.images {
-		sum += sumOf(c, p.at(g.X, i, ch))
+func (r *normRun) channel(ch, worker int) {
+	if r.measure {
+		r.measures(ch, worker)
 	}
-	by := simd.NormGradient{Mean: float32(sum / float64(p.images*p.n))}
-	for i := range p.images {
-		squares += squaresAroundOf(c, p.at(g.X, i, ch), by.Mean)
+	if r.write {
+		r.writes(ch, worker)
+	}
+}
+
+// plane returns a plane in float32. first is set if it has not been read since the last channel,
+// or another plane may lie in its place.
+func (r *normRun) plane(t *Tensor, at wideRoom, image, ch, worker int, first bool) []float32 {
+	if at.off < 0 {
+		return r.at(t, image, ch)
+	}
+	wide := span[float32](r.pool.Each(worker, at.off+4*(image%at.kept)*r.n), r.n)
+	if first || at.kept < r.images {
+		from := span[uint16](element[uint16](t, (image*r.channels+ch)*r.n), r.n)
+		for i, j := range r.c.Pieces(r.n) {
+			simd.Widen(wide[i:j], from[i:j], narrowType(t.Type))
+		}
+	}
+	return wide
+}
+
+// gradient returns a plane of the gradient, with what stands for it where it does not count: in
+// the worker's room, or where the result will be.
+func (r *normRun) gradient(image, ch, worker int, first bool) []float32 {
+	g := r.NormGradient
+	switch {
+	case g.Mask == nil:
+		return r.plane(g.D, r.d, image, ch, worker, first)
+	case r.d.off < 0:
+		if first {
+			r.choose(r.at(g.Out, image, ch), r.at(g.D, image, ch), image, ch)
+		}
+		return r.at(g.Out, image, ch)
+	}
+	d := r.plane(g.D, r.d, image, ch, worker, first)
+	if first || r.d.kept < r.images {
+		r.choose(d, d, image, ch)
+	}
+	return d
+}
+
+func (r *normRun) measures(ch, worker int) {
+	g, c := r.NormGradient, r.c
+	sum, squares := 0.0, 0.0
+	for i := range r.images {
+		sum += sumOf(c, r.plane(g.X, r.x, i, ch, worker, true))
+	}
+	by := simd.NormGradient{Mean: float32(sum / float64(r.images*r.n))}
+	for i := range r.images {
+		squares += squaresAroundOf(c, r.plane(g.X, r.x, i, ch, worker, false), by.Mean)
 	}
 	by.Inverse = 1 / float32(math.Sqrt(float64(float32(float32(squares)*g.Part)+g.Epsilon)))
 	by.Factor = data[float32](g.Scale)[ch] * by.Inverse
-	d := g.D
-	if g.Mask != nil {
-		d = g.Out
-		for i := range p.images {
-			g.choose(c, (i*p.channels+ch)*p.n, p.n)
-		}
-	}
 	sum = 0
 	products := 0.0
-	for i := range p.images {
-		s, product := normSumsOf(c, p.at(d, i, ch), p.at(g.X, i, ch), by.Mean, by.Inverse)
+	for i := range r.images {
+		s, product := normSumsOf(c, r.gradient(i, ch, worker, true), r.plane(g.X, r.x, i, ch, worker, false), by.Mean, by.Inverse)
 		sum, products = sum+s, products+product
 	}
 	g.Sums()[ch], g.Products()[ch] = float32(sum), float32(products)
@@ -111,25 +178,31 @@ func (g *NormGradient) measure(c *Invocation, ch int) {
 	g.numbers()[ch] = by
 }
 
-// choose writes the masked gradient to where the result will be.
-func (g *NormGradient) choose(c *Invocation, at, n int) {
-	otherwise := [1]uint32{math.Float32bits(g.Otherwise)}
-	to, from := span[uint32](element[uint32](g.Out, at), n), span[uint32](element[uint32](g.D, at), n)
-	mask := span[uint8](element[uint8](g.Mask, at), n)
-	for i, j := range c.Pieces(n) {
-		simd.Choose(to[i:j], mask[i:j], from[i:j], otherwise[:])
+// choose writes a masked plane of the gradient.
+func (r *normRun) choose(to, from []float32, image, ch int) {
+	otherwise := [1]float32{r.Otherwise}
+	mask := span[uint8](element[uint8](r.Mask, (image*r.channels+ch)*r.n), r.n)
+	for i, j := range r.c.Pieces(r.n) {
+		simd.ChooseReals(to[i:j], mask[i:j], from[i:j], otherwise[:])
 	}
 }
 
-func (g *NormGradient) write(c *Invocation, ch int) {
-	p, by, d := g.planes(), &g.numbers()[ch], g.D
-	if g.Mask != nil {
-		d = g.Out
-	}
-	for i := range p.images {
-		to, from, x := p.at(g.Out, i, ch), p.at(d, i, ch), p.at(g.X, i, ch)
-		for i, j := range c.Pieces(p.n) {
-			by.Write(to[i:j], from[i:j], x[i:j])
+func (r *normRun) writes(ch, worker int) {
+	g, by := r.NormGradient, &r.numbers()[ch]
+	for image := range r.images {
+		d, x := r.gradient(image, ch, worker, !r.measure), r.plane(g.X, r.x, image, ch, worker, !r.measure)
+		if r.out.off < 0 {
+			to := r.at(g.Out, image, ch)
+			for i, j := range r.c.Pieces(r.n) {
+				by.Write(to[i:j], d[i:j], x[i:j])
+			}
+			continue
+		}
+		wide := span[float32](r.pool.Each(worker, r.out.off), r.n)
+		to := span[uint16](element[uint16](g.Out, (image*r.channels+ch)*r.n), r.n)
+		for i, j := range r.c.Pieces(r.n) {
+			by.Write(wide[i:j], d[i:j], x[i:j])
+			simd.Round(to[i:j], wide[i:j], narrowType(g.Out.Type))
 		}
 	}
 }

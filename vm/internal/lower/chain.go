@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // placesOf returns the step of each node.
@@ -171,14 +172,15 @@ func (c *chain) made(t graph.TensorID) int {
 	return -1
 }
 
-// number returns the element of a constant of float32.
+// number returns the element of a constant of float32, or of 16 bits.
 func (c *chain) number(t graph.TensorID) (x float32, ok bool) {
 	if t < 0 || c.f.Tensors[t] == nil {
 		return 0, false
 	}
 	v := c.f.Tensors[t]
-	if !v.Const || v.Type != graph.Float32 || v.Len() != 1 || v.At == nil {
+	if !v.Const || v.Type != graph.Float32 && !form.IsHalf(&v.Tensor) || v.Len() != 1 || v.At == nil {
 		return 0, false
 	}
-	return *(*float32)(v.At), true
+	read, _ := form.Reader(v.Type)
+	return float32(read(v.At, 0)), true
 }

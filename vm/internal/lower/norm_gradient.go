@@ -6,6 +6,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/marks"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
@@ -138,13 +139,15 @@ func (c *chain) batchNormGradient(of map[string]graph.TensorID) *normGradient {
 	if g.epsilon, is = c.number(of["epsilon"]); !is || !c.encloses(of["result"], of["sums"], of["products"]) {
 		return nil
 	}
-	if with := g.choose(); with != nil && with.placed() {
-		return with
+	for _, v := range g.casted() {
+		if with := v.choose(); with != nil && with.placed() {
+			return with
+		}
+		if v.placed() {
+			return v
+		}
 	}
-	if !g.placed() {
-		return nil
-	}
-	return g
+	return nil
 }
 
 // placed finds the steps at which the kernels run. It reports false if there are none. On the CPU
@@ -183,11 +186,19 @@ func (g *normGradient) placed() bool {
 		last = g.first
 	}
 	for g.second = g.first; g.second <= last; g.second++ {
-		if g.nodes[g.order[g.second]] && held(written, g.second) && g.free(g.result, g.second) && g.alone(g.result, g.second) && g.clear(g.sums) && g.clear(g.products) {
+		if g.nodes[g.order[g.second]] && held(written, g.second) && g.own(g.second) && g.clear(g.sums) && g.clear(g.products) {
 			return true
 		}
 	}
 	return false
+}
+
+// own reports whether the kernel may write the result at a step.
+func (g *normGradient) own(step int) bool {
+	if form.IsHalf(&g.f.Tensors[g.result].Tensor) {
+		return g.vacant(step)
+	}
+	return g.free(g.result, step) && g.alone(g.result, step)
 }
 
 // reads lists what the sums are computed from, and what the result is.
@@ -253,6 +264,9 @@ func (g *normGradient) choose() *normGradient {
 	}
 	otherwise, ok := g.number(n.Inputs[2])
 	mask, d, whole := g.f.Tensors[n.Inputs[0]], g.f.Tensors[n.Inputs[1]], g.f.Tensors[g.d].Shape
+	if half := form.IsHalf(&g.f.Tensors[g.result].Tensor); half && d.Type == graph.Float32 {
+		return nil // the result has no room for it
+	}
 	if !ok || mask.Type != graph.Bool || !slices.Equal(mask.Shape, whole) || !slices.Equal(d.Shape, whole) {
 		return nil
 	}

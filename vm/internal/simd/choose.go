@@ -52,9 +52,9 @@ func (r Relation) holds(a, b float32) bool {
 
 // repeat returns the beginning of a list and the bytes from one vector, or several, to the
 // next. A list of one number is written to room, as often as that has places.
-func repeat[T float32 | uint32](list, room []T, n int) (*T, int) {
+func repeat[T float32 | uint32 | uint16](list, room []T, n int) (*T, int) {
 	if len(list) >= n && n > 1 {
-		return &list[0], 4 * len(room)
+		return &list[0], int(unsafe.Sizeof(list[0])) * len(room)
 	}
 	for i := range room {
 		room[i] = list[0]
@@ -135,6 +135,25 @@ func Choose(dst []uint32, condition []uint8, a, b []uint32) {
 		chooseAVX2(&dst[0], &condition[0], from, otherwise, whole, aStep, bStep)
 		n = whole
 	}
+	chooseRest(dst, condition, a, b, n)
+}
+
+// Choose16 is Choose for numbers of 16 bits.
+func Choose16(dst []uint16, condition []uint8, a, b []uint16) {
+	n := 0
+	condition = condition[:len(dst)]
+	if whole := len(dst) &^ 15; available && whole > 0 {
+		var repeated [2][16]uint16
+		from, aStep := repeat(a, repeated[0][:], len(dst))
+		otherwise, bStep := repeat(b, repeated[1][:], len(dst))
+		choose16AVX2(&dst[0], &condition[0], from, otherwise, whole, aStep, bStep)
+		n = whole
+	}
+	chooseRest(dst, condition, a, b, n)
+}
+
+// chooseRest chooses the numbers from one on.
+func chooseRest[T uint16 | uint32](dst []T, condition []uint8, a, b []T, n int) {
 	aStep, bStep := min(len(a)-1, 1), min(len(b)-1, 1)
 	for i := n; i < len(dst); i++ {
 		if condition[i] != 0 {

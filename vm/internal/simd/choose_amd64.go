@@ -30,6 +30,9 @@ func notAVX2(dst, a, b *uint8, n int)
 //go:noescape
 func chooseAVX2(dst *uint32, condition *uint8, a, b *uint32, n, aStep, bStep int)
 
+//go:noescape
+func choose16AVX2(dst *uint16, condition *uint8, a, b *uint16, n, aStep, bStep int)
+
 func (r Relation) lists(dst *uint8, a, b *float32, n, aStep, bStep int) {
 	switch r {
 	case Less:

@@ -354,3 +354,30 @@ eight:
 	JNZ       eight
 	VZEROUPPER
 	RET
+
+// func choose16AVX2(dst *uint16, condition *uint8, a *uint16, b *uint16, n int, aStep int, bStep int)
+// Requires: AVX, AVX2
+TEXT ·choose16AVX2(SB), NOSPLIT|NOFRAME, $0-56
+	MOVQ  dst+0(FP), DI
+	MOVQ  condition+8(FP), BX
+	MOVQ  a+16(FP), SI
+	MOVQ  b+24(FP), DX
+	MOVQ  n+32(FP), CX
+	MOVQ  aStep+40(FP), R8
+	MOVQ  bStep+48(FP), R9
+	VPXOR Y15, Y15, Y15
+
+sixteen:
+	VPMOVZXBW (BX), Y0
+	VPCMPEQW  Y15, Y0, Y0
+	VMOVDQU   (SI), Y1
+	VPBLENDVB Y0, (DX), Y1, Y1
+	VMOVDQU   Y1, (DI)
+	ADDQ      R8, SI
+	ADDQ      R9, DX
+	ADDQ      $0x10, BX
+	ADDQ      $0x20, DI
+	SUBQ      $0x10, CX
+	JNZ       sixteen
+	VZEROUPPER
+	RET

@@ -2,6 +2,7 @@ package simd
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -77,6 +78,21 @@ func TestChoose(t *testing.T) {
 			}
 			if got[n] != 0 {
 				t.Fatal("Choose wrote beyond the end")
+			}
+		}
+		halves := func(list []uint32) []uint16 {
+			low := make([]uint16, len(list))
+			for i, x := range list {
+				low[i] = uint16(x)
+			}
+			return low
+		}
+		for _, lists := range [][2][]uint32{{u, v}, {u[:min(n, 1)], v}, {u, v[:min(n, 1)]}} {
+			wide, got := make([]uint32, n), make([]uint16, n+1)
+			Choose(wide, p, lists[0], lists[1])
+			Choose16(got[:n], p, halves(lists[0]), halves(lists[1]))
+			if !slices.Equal(got, append(halves(wide), 0)) {
+				t.Fatalf("%d numbers of 16 bits: got %v, want %v and 0 behind", n, got, halves(wide))
 			}
 		}
 		if n > 0 {
