@@ -119,25 +119,31 @@ func rowwise(t *testing.T, draw *rand.Rand) (path string, batch int64) {
 // The gradient of a BatchNormalization is computed at once where its place allows it, and
 // has the bits of the nodes that run one by one, whatever stands between them.
 func TestNormGradients(t *testing.T) {
-	normGradients(t, nil, nil, convolutional, 90, marks.BatchNormGradient, 16, 30)
+	normGradients(t, nil, nil, convolutional, 90, marks.BatchNormGradient, 16, 30, nil)
+}
+
+// So it is between Casts, where images have 16 bits.
+func TestNormGradientsOf16Bits(t *testing.T) {
+	normGradients(t, nil, nil, convolutional, 0, marks.BatchNormGradient, 12, 20, &passes.Precision{Type: graph.Float16})
+	normGradients(t, nil, nil, convolutional, 0, marks.BatchNormGradient, 12, 20, &passes.Precision{Type: graph.BFloat16})
 }
 
 // So it is on a device, if there are enough channels or elements of them.
 func TestDeviceNormGradients(t *testing.T) {
 	d, f := onDevice(t)
-	normGradients(t, d, f, convolutional, 90, marks.BatchNormGradient, 8, 9)
+	normGradients(t, d, f, convolutional, 90, marks.BatchNormGradient, 8, 9, nil)
 }
 
 // On a device, so is the gradient of a LayerNormalization.
 func TestDeviceLayerGradients(t *testing.T) {
 	d, f := onDevice(t)
-	normGradients(t, d, f, rowwise, 98, marks.LayerNormGradient, 6, 6)
+	normGradients(t, d, f, rowwise, 98, marks.LayerNormGradient, 6, 6, nil)
 }
 
 // normGradients checks the steps of some networks. It expects all marked groups to be
-// whole, unless nodes run again, and at least some to be computed at once: the plan decides. The
+// whole, unless nodes run again (a limit of more than 0 %), and at least some to be computed at once: the plan decides. The
 // fake device, if there is one, works in one order after the other.
-func normGradients(t *testing.T, d *cuda.Device, f *fake.Fake, network func(*testing.T, *rand.Rand) (string, int64), percent float64, group *marks.Group, networks uint64, least int) {
+func normGradients(t *testing.T, d *cuda.Device, f *fake.Fake, network func(*testing.T, *rand.Rand) (string, int64), percent float64, group *marks.Group, networks uint64, least int, precision *passes.Precision) {
 	t.Helper()
 	joined := 0
 	for seed := range networks {
@@ -146,11 +152,11 @@ func normGradients(t *testing.T, d *cuda.Device, f *fake.Fake, network func(*tes
 			f.Mode(modes[seed%uint64(len(modes))])
 		}
 		path, batch := network(t, draw)
-		opt := passes.Options{Train: &autodiff.Options{Optimizer: []string{"sgd", "adamw", "momentum"}[seed%3]}}
-		switch seed % 4 {
-		case 2:
+		opt := passes.Options{Precision: precision, Train: &autodiff.Options{Optimizer: []string{"sgd", "adamw", "momentum"}[seed%3]}}
+		switch {
+		case seed%4 == 2 && percent > 0:
 			opt.Limit, opt.Effort = &passes.Limit{Percent: percent}, schedule.EffortFast
-		case 3:
+		case seed%4 == 3:
 			opt.NoInplace = true
 		}
 		p, r := program(t, path, opt)

@@ -253,6 +253,7 @@ var files = []struct {
 		narrowed("asHalfF16C", "asHalfF16C rounds to the float32 that float16 has, too", asHalf)
 		narrowed("asBrainAVX2", "asBrainAVX2 rounds to the float32 that bfloat16 has, too", asBrain)
 	}},
+	{"simd", "half512", halves512},
 	{"work", "pause", pause},
 }
 

@@ -290,9 +290,7 @@ func wideElement(t *Tensor) float32 {
 	if !isHalf(t) {
 		return *(*float32)(t.At)
 	}
-	var wide [1]float32
-	simd.Widen(wide[:], span[uint16](t.At, 1), narrowType(t.Type))
-	return wide[0]
+	return narrowType(t.Type).Wide(*(*uint16)(t.At))
 }
 
 // compute computes n elements, at most chainLen, from those of the ends from one on, or, if

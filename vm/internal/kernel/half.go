@@ -39,6 +39,9 @@ func (k *Kernel) Prepare(c *Invocation) (run Run, err error) {
 		if Links(c) {
 			return NewChain([]*Invocation{c}).Make(c), nil
 		}
+		if run := k.narrowPairs(c); run != nil {
+			return run, nil
+		}
 		return k.widened(c)
 	}
 	return k.Make(c)
@@ -149,6 +152,51 @@ func narrowRows(c *Invocation, f func(d, a, b []float32), inputs int) Run {
 		return nil
 	}
 }
+
+// narrowPairs is narrowRows for operands that are broadcast otherwise: a number stands for a row,
+// such as that of a channel for its plane. It returns nil for others.
+func (k *Kernel) narrowPairs(c *Invocation) Run {
+	if k.Row == nil || len(c.In) != 2 || len(c.Out) != 1 || c.Version != 0 && c.Version < 7 || c.Out[0].Shape == nil {
+		return nil
+	}
+	out := c.Out[0]
+	for _, t := range []*Tensor{c.In[0], c.In[1], out} {
+		if t == nil || !isHalf(t) || t.Shape == nil || t.Layout != form.Plain {
+			return nil
+		}
+	}
+	s, err := newSweep(out.Shape, c.In[0].Shape, c.In[1].Shape)
+	if err != nil || min(s.inner[0], s.inner[1]) < 0 || s.n < shortestPair {
+		return nil
+	}
+	each := c.Each(2 * 4 * narrowGrain)
+	var pool *work.Pool
+	sweeps := s.each(func(row, from, to, worker int) {
+		var wide [2][]float32
+		for ; from < to; from += narrowGrain {
+			m := min(narrowGrain, to-from)
+			for i, t := range c.In {
+				wide[i] = span[float32](pool.Each(worker, each+4*i*narrowGrain), m)
+				at := element[uint16](t, s.at(row, i)+from*s.inner[i])
+				if s.inner[i] == 1 {
+					simd.Widen(wide[i], span[uint16](at, m), narrowType(t.Type))
+					continue
+				}
+				fill(wide[i], narrowType(t.Type).Wide(*(*uint16)(at)))
+			}
+			k.Row(wide[0], wide[0], wide[1])
+			simd.Round(span[uint16](element[uint16](out, row*s.n+from), m), wide[0], narrowType(out.Type))
+		}
+	})
+	return func(w *work.Pool) error {
+		pool = w
+		return sweeps(w)
+	}
+}
+
+// shortestPair is the least length of rows for which narrowPairs takes less time than conversions
+// of whole tensors.
+const shortestPair = 16
 
 // conversion is a 16-bit tensor and its float32 form in scratch.
 type conversion struct {

@@ -92,13 +92,12 @@ func (c *chain) holds(t graph.TensorID, step int) bool {
 	return false
 }
 
-// stays reports whether a tensor of bytes from outside still has them at a step, although it
-// may be dead by then: no node outside of the chain has its place for something else. Only
-// the first and the last result of a chain that converts between bytes and reals are bytes,
-// and what the nodes between them would have written there is not written.
+// stays reports whether a tensor from outside still has its bytes at a step, although it
+// may be dead by then: no node outside of the chain has its place for something else. What the
+// nodes of the chain would have written there is not written, but for the last one's result.
 func (c *chain) stays(t graph.TensorID, step int) bool {
 	own := c.f.Tensors[t]
-	if !own.Byte() || own.Room == 0 {
+	if own.Room == 0 {
 		return false
 	}
 	end := uintptr(own.At) + uintptr(own.Room)

@@ -28,8 +28,10 @@ func WidenRows(dst *float32, src *uint16, rows, columns, dstStep, srcStep int, f
 	whole := 0
 	if available16 && rows > 0 && columns >= 8 {
 		whole = columns &^ 7
-		switch from {
-		case BFloat16:
+		switch {
+		case rows == 1:
+			widen16(dst, src, whole, from)
+		case from == BFloat16:
 			brainsAVX2(dst, src, rows, whole, 4*dstStep, 2*srcStep)
 		default:
 			halvesF16C(dst, src, rows, whole, 4*dstStep, 2*srcStep)
@@ -55,12 +57,7 @@ func Round(dst []uint16, src []float32, to Narrow) {
 	whole := 0
 	if available16 && len(src) >= 8 {
 		whole = len(src) &^ 7
-		switch to {
-		case BFloat16:
-			toBrainAVX2(&dst[0], &src[0], whole)
-		default:
-			toHalfF16C(&dst[0], &src[0], whole)
-		}
+		round16(&dst[0], &src[0], whole, to)
 	}
 	for i, x := range src[whole:] {
 		dst[whole+i] = to.round(x)
@@ -73,17 +70,15 @@ func RoundWide(dst, src []float32, to Narrow) {
 	whole := 0
 	if available16 && len(src) >= 8 {
 		whole = len(src) &^ 7
-		switch to {
-		case BFloat16:
-			asBrainAVX2(&dst[0], &src[0], whole)
-		default:
-			asHalfF16C(&dst[0], &src[0], whole)
-		}
+		roundWide16(&dst[0], &src[0], whole, to)
 	}
 	for i, x := range src[whole:] {
 		dst[whole+i] = to.widen(to.round(x))
 	}
 }
+
+// Wide is the number of a type in float32.
+func (n Narrow) Wide(h uint16) float32 { return n.widen(h) }
 
 func (n Narrow) widen(h uint16) float32 {
 	if n == BFloat16 {

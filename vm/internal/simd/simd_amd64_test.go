@@ -60,3 +60,30 @@ func BenchmarkSigmoid(b *testing.B) {
 		Sigmoid(y, x)
 	}
 }
+
+// So do conversions of 16 bits, to and from float32, for all of them and for random numbers.
+func TestSixteenHalvesAtATime(t *testing.T) {
+	if wide < 16 {
+		t.Skip("this machine has no AVX-512")
+	}
+	defer func(n int) { wide = n }(wide)
+	r := rand.New(rand.NewPCG(7, 8))
+	halves, numbers := make([]uint16, 1<<16+9), make([]float32, 1<<16+9)
+	for i := range halves {
+		halves[i], numbers[i] = uint16(i), math.Float32frombits(r.Uint32()&^(r.Uint32N(2)*0x7fff))
+	}
+	for _, n := range []Narrow{Float16, BFloat16} {
+		var widened, kept [2][]float32
+		var rounded [2][]uint16
+		for i, lanes := range []int{8, 16} {
+			wide = lanes
+			widened[i], kept[i], rounded[i] = make([]float32, len(halves)), make([]float32, len(halves)), make([]uint16, len(halves))
+			Widen(widened[i], halves, n)
+			RoundWide(kept[i], numbers, n)
+			Round(rounded[i], numbers, n)
+		}
+		if !slices.Equal(bitsOf(widened[0]), bitsOf(widened[1])) || !slices.Equal(bitsOf(kept[0]), bitsOf(kept[1])) || !slices.Equal(rounded[0], rounded[1]) {
+			t.Errorf("type %d: other bits with sixteen numbers at a time", n)
+		}
+	}
+}

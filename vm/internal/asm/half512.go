@@ -1,0 +1,76 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// The conversions of 16 bits for sixteen numbers at a time, with the bits of those for eight.
+
+// sixteenHalves writes a loop over n numbers, a multiple of 16, whose operands have so many bytes.
+func sixteenHalves(name, signature, doc string, dstBytes, srcBytes int, body func()) {
+	TEXT(name, NOSPLIT|NOFRAME, signature)
+	Doc(doc + "; n is a multiple of 16.")
+	Load(Param("dst"), RDI)
+	Load(Param("src"), RSI)
+	Load(Param("n"), RCX)
+	bits512(1, Z13)
+	bits512(0x7fff, Z14)
+	bits512(0x400000, Z15)
+	bits512(0xffff0000, Z12)
+	Label("sixteen")
+	body()
+	ADDQ(Imm(uint64(16*srcBytes)), RSI)
+	ADDQ(Imm(uint64(16*dstBytes)), RDI)
+	SUBQ(Imm(16), RCX)
+	JNZ(LabelRef("sixteen"))
+	VZEROUPPER()
+	RET()
+}
+
+// upperBrain512 is upperBrain in Z1, with other bits in the lower half of each number.
+func upperBrain512() {
+	VMOVUPS(Mem{Base: RSI}, Z0)
+	VPSRLD(Imm(16), Z0, Z1)
+	VPANDD(Z13, Z1, Z1)
+	VPADDD(Z14, Z0, Z2)
+	VPADDD(Z2, Z1, Z1)
+	VCMPPS(Imm(3), Z0, Z0, K1) // unordered
+	VPORD(Z15, Z0, K1, Z1)
+}
+
+func halves512() {
+	wide, narrow := "func(dst *float32, src *uint16, n int)", "func(dst *uint16, src *float32, n int)"
+	dst, src := Mem{Base: RDI}, Mem{Base: RSI}
+	sixteenHalves("halvesAVX512", wide, "halvesAVX512 reads float16", 4, 2, func() {
+		VCVTPH2PS(src, Z0)
+		VMOVUPS(Z0, dst)
+	})
+	sixteenHalves("brainsAVX512", wide, "brainsAVX512 reads bfloat16", 4, 2, func() {
+		VPMOVZXWD(src, Z0)
+		VPSLLD(Imm(16), Z0, Z0)
+		VMOVUPS(Z0, dst)
+	})
+	sixteenHalves("toHalfAVX512", narrow, "toHalfAVX512 rounds to float16, ties to even", 2, 4, func() {
+		VMOVUPS(src, Z0)
+		VCVTPS2PH(Imm(0), Z0, Y0)
+		VMOVDQU(Y0, dst)
+	})
+	sixteenHalves("toBrainAVX512", narrow, "toBrainAVX512 rounds to bfloat16, ties to even", 2, 4, func() {
+		upperBrain512()
+		VPSRLD(Imm(16), Z1, Z1)
+		VPMOVDW(Z1, dst)
+	})
+	sixteenHalves("asHalfAVX512", "func(dst, src *float32, n int)", "asHalfAVX512 rounds to the float32 that float16 has, too, ties to even", 4, 4, func() {
+		VMOVUPS(src, Z0)
+		VCVTPS2PH(Imm(0), Z0, Y0)
+		VCVTPH2PS(Y0, Z0)
+		VMOVUPS(Z0, dst)
+	})
+	sixteenHalves("asBrainAVX512", "func(dst, src *float32, n int)", "asBrainAVX512 rounds to the float32 that bfloat16 has, too, ties to even", 4, 4, func() {
+		upperBrain512()
+		VPANDD(Z12, Z1, Z1)
+		VMOVUPS(Z1, dst)
+	})
+}
