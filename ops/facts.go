@@ -109,6 +109,13 @@ func Converts(n *graph.Node) (quantizes, dequantizes bool) {
 	return op != nil && op.Quantizes, op != nil && op.Dequantizes
 }
 
+// Recasts reports whether a node makes of its first input the same elements in another type, each
+// by itself: it can run again for one pass over them.
+func Recasts(n *graph.Node) bool {
+	op := Lookup(n.Domain, n.Op)
+	return op != nil && (op.Casts || op.Dequantizes)
+}
+
 // ReadsRows reports whether a node reads of its first input only the rows that it writes.
 func ReadsRows(n *graph.Node) bool {
 	op := Lookup(n.Domain, n.Op)

@@ -37,7 +37,7 @@ func (o *Options) aliasesAfter() bool {
 // better.
 func aliases(ctx context.Context, s *State) error {
 	r := s.now.Main
-	if !s.opt.aliasesAfter() || r.Apart != nil || r == s.less.unshared || repeat.Swaps(r) { // another order would not fit transfers
+	if !s.opt.aliasesAfter() || r.Recast || r.Apart != nil || r == s.less.unshared || repeat.Swaps(r) { // another order would not fit transfers
 		return nil
 	}
 	most := int64(math.MaxInt64)

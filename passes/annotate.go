@@ -162,7 +162,7 @@ func bound(r *planner.Region) (bytes int64, list []plan.Certificate) {
 		add(c.Kind, r.Steps(c.Nodes), c.Value)
 		list[len(list)-1].ClaimedBy = c.ClaimedBy
 		if c.Kind == schedule.KindSearch && r.Apart == nil {
-			if b := schedule.Bound(r.Problem()); b.Kind != schedule.KindSearch {
+			if b := schedule.Bound(r.BoundProblem()); b.Kind != schedule.KindSearch {
 				add(b.Kind, ints(b.Nodes), b.Value)
 			}
 		}

@@ -74,6 +74,11 @@ var features = []feature{
 		leave: leaveSwaps,
 	},
 	{
+		name: "casts that run again", codes: []string{verify.CodeRepetition, verify.CodeLimit, verify.CodeCertificate},
+		used:  func(s *State) bool { return s.now.Main != nil && s.now.Main.Recast },
+		leave: func(o *Options) bool { o.Disable = append(slices.Clip(o.Disable), "recast"); return true },
+	},
+	{
 		name: "extra time", codes: []string{verify.CodeRepetition, verify.CodeLimit},
 		used:  func(s *State) bool { return s.opt.Limit == nil && s.opt.ExtraPercent > 0 },
 		leave: func(o *Options) bool { o.ExtraPercent = 0; return leaveSlices(o) },

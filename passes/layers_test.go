@@ -20,7 +20,7 @@ var layers = []struct {
 }{
 	{"internal/planner", []string{
 		"rules.go", "effort.go", "region.go", "lifetime.go", "buffers.go", "alias_place.go", "chains.go", "caches.go", "updates.go",
-		"problem.go", "alias_region.go", "reorder.go", "host.go", "traversal.go", "stack.go", "tiers.go", "place.go", "order.go",
+		"problem.go", "alias_region.go", "reorder.go", "host.go", "traversal.go", "stack.go", "tiers.go", "place.go", "order.go", "casts.go",
 		"share.go", "bodies.go", "alias_choose.go", "alias_share.go", "bind.go", "range_graphs.go", "range.go", "range_alias.go", "range_grid.go", "range_prove.go",
 		"range_solve.go", "range_pools.go", "range_plan.go", "trial.go", "points.go",
 	}},
@@ -28,7 +28,7 @@ var layers = []struct {
 	{"internal/costs", []string{"device.go", "measured.go", "costs.go", "measure.go"}},
 	{"internal/limits", []string{
 		"task.go", "lowest.go", "search.go", "error.go", "frontier.go", "settle.go", "points.go", "slicer.go", "bound.go",
-		"sliced.go", "within.go", "base.go", "kept.go", "aliases.go", "ladder.go", "weigher.go", "alone.go", "bases.go", "inside.go", "means.go", "limit.go", "weigh.go", "arena.go",
+		"sliced.go", "within.go", "base.go", "kept.go", "aliases.go", "ladder.go", "weigher.go", "alone.go", "bases.go", "inside.go", "means.go", "limit.go", "recast.go", "weigh.go", "arena.go",
 		"weigh_frontier.go", "choose.go", "pools.go",
 	}},
 	{"internal/pools", []string{"moves.go", "pools.go", "prices.go"}},

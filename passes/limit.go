@@ -7,6 +7,23 @@ import (
 	"github.com/onnxmem/onnxmem/passes/internal/repeat"
 )
 
+// recast runs casts again, if that makes the peak of the best order smaller. Beside a limit, the search
+// for it decides what runs again; pools, ranges and a runtime have the graph as it is.
+func recast(ctx context.Context, s *State) error {
+	o := &s.opt
+	asked := o.Limit != nil || o.ExtraPercent > 0 || o.Frontier || s.less.Limit != nil
+	if asked || len(o.Pools) > 0 || s.now.Ranged != nil || o.Runtime != "" || o.Schedule != "" || s.less.fixed {
+		return nil
+	}
+	found, err := limits.Recast(ctx, s.task())
+	if err != nil || found == nil {
+		return err
+	}
+	s.take(found.Trial)
+	s.less.kept = found.Search
+	return nil
+}
+
 // limit recomputes or swaps tensors if the best order exceeds the limit. Without slices, whose
 // pass weighs all means, it chooses the limit that keeps to the extra time, and computes the
 // frontier, if that is asked for.

@@ -344,6 +344,7 @@ type FoldedTensor struct {
 // claimed.
 type Limited struct {
 	LimitBytes       int64    `json:"limit_bytes"`
+	Recast           bool     `json:"recast,omitempty"`      // no limit was asked for: casts run again where that makes the peak smaller
 	LimitArena       bool     `json:"limit_arena,omitempty"` // the limit holds for the arena, too, and not only for the peak
 	PlainPeakBytes   int64    `json:"plain_peak_bytes"`      // of the best order without recomputation
 	ExtraCostPercent float64  `json:"extra_cost_percent"`

@@ -287,6 +287,9 @@ func (v *page) Limited() string {
 	if v.Sum.Limited == nil {
 		return ""
 	}
+	if v.Sum.Recast {
+		return "Casts: " + recast(v.Sum.Limited)
+	}
 	text := limited(v.Sum.Limited, v.Sum.Unsliced)
 	if l := v.Sum.Limited; l.SwappedBuffers > 0 {
 		text += ". Swapped: " + units.Bytes(l.SwappedBytes) + Link(l)

@@ -90,7 +90,11 @@ func Summary(w io.Writer, p *plan.Plan) {
 		fmt.Fprintf(w, "slices               %s\n", sliced(p.Slices, s.Unsliced))
 	}
 	if l := s.Limited; l != nil {
-		fmt.Fprintf(w, "limit                %s\n", limited(l, s.Unsliced))
+		if l.Recast {
+			fmt.Fprintf(w, "casts                %s\n", recast(l))
+		} else {
+			fmt.Fprintf(w, "limit                %s\n", limited(l, s.Unsliced))
+		}
 		if l.SwappedBuffers > 0 {
 			fmt.Fprintf(w, "swapped              %s%s\n", units.Bytes(l.SwappedBytes), Link(l))
 		}
@@ -223,6 +227,11 @@ func limited(l *plan.Limited, u *plan.Unsliced) string {
 		text += fmt.Sprintf(" (no plan below %.2f %%)", *l.ExtraCostBound)
 	}
 	return text
+}
+
+// recast describes what it costs to run casts again.
+func recast(l *plan.Limited) string {
+	return fmt.Sprintf("%d run again, %.2f %% more time by estimate; once each, the peak is %s", l.RecomputedNodes, l.ExtraCostPercent, units.Bytes(l.PlainPeakBytes))
 }
 
 // Link describes the link over which tensors are swapped, and how long steps wait

@@ -112,7 +112,11 @@ func limitOf(g *graph.Graph, p *plan.Plan) *explainLimit {
 
 // print prints the explanation.
 func (x *explainLimit) print(out io.Writer) {
-	fmt.Fprintf(out, "\nthe limit is %s, the peak without it %s: ", units.Bytes(x.LimitBytes), units.Bytes(x.PlainPeakBytes))
+	if x.Recast {
+		fmt.Fprintf(out, "\nno limit was asked for; with each cast once, the peak is %s, with some again %s: ", units.Bytes(x.PlainPeakBytes), units.Bytes(x.LimitBytes))
+	} else {
+		fmt.Fprintf(out, "\nthe limit is %s, the peak without it %s: ", units.Bytes(x.LimitBytes), units.Bytes(x.PlainPeakBytes))
+	}
 	switch {
 	case len(x.Again) > 0 && len(x.Swaps) > 0:
 		fmt.Fprintf(out, "%d nodes run again and %d tensors are swapped, %.2f %% more time by estimate; the most expensive nodes:\n", len(x.Again), len(x.Swaps), x.ExtraCostPercent)
@@ -135,7 +139,7 @@ func (x *explainLimit) print(out io.Writer) {
 		fmt.Fprintf(out, "  %12s  in %d more\n", duration(rest), n)
 	}
 	x.printSwaps(out)
-	if x.ExtraCostBound != nil && len(x.Again) > 0 {
+	if x.ExtraCostBound != nil && len(x.Again) > 0 && !x.Recast {
 		fmt.Fprintf(out, "no plan below this limit takes less than %.2f %% more time, in any order\n", *x.ExtraCostBound)
 	}
 	switch f := x.Larger; {

@@ -23,7 +23,10 @@ func (v *verifier) certificates() bool {
 		return true
 	}
 	bounded := v.main
-	if bounded.plain != nil {
+	switch l := v.Plan.Summary.Limited; {
+	case l != nil && l.Recast:
+		bounded = v.recasts()
+	case bounded.plain != nil:
 		bounded = bounded.relaxed()
 	}
 	if bounded == nil {

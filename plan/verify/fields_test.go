@@ -51,6 +51,7 @@ var checkers = []struct {
 	{prover: "certificates", fields: "summary.schedule_optimal", claim: "schedule_optimal"},
 	{prover: "certificates", fields: "certificates.{kind, nodes, steps, value_bytes, claimed_by}", claim: "certificates"},
 	{prover: "limit", fields: "summary.{limit_bytes, limit_arena, extra_cost_percent, recomputed_nodes, swapped_buffers, swapped_bytes, waiting_percent}"},
+	{prover: "casts", fields: "summary.recast"},
 	{prover: "limit", fields: "summary.plain_peak_bytes", claim: "plain_peak_bytes"},
 	{prover: "limit", fields: "summary.extra_cost_lower_bound_percent", claim: "extra_cost_lower_bound_percent"},
 	{prover: "limit", fields: "summary.host_link_bytes_per_second", claim: "host_link_bytes_per_second"},

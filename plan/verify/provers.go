@@ -86,6 +86,11 @@ var provers = []prover{
 		reduces: "each repetition has the operator, the attributes and the values of its first run; so the graph without it computes the same",
 	},
 	{
+		name: "casts", fields: []string{"summary.recast"}, files: []string{"casts.go"}, within: "certificates",
+		assumes: "`ops`: which operators convert elements to another type",
+		reduces: "casts take no bytes, their readers take them while they run: then the bound holds whichever casts run again",
+	},
+	{
 		name: "program order", fields: []string{"program_order", "keeps_random_order"}, files: []string{"program.go"}, run: (*verifier).programOrder,
 		assumes: "nothing; without the source, that it is the file's order is claimed",
 		reduces: "`Problem.Simulate`, of the graph without repetitions and transfers",

@@ -26,6 +26,7 @@ type Search struct {
 	found   *budget.SwapPlan // the plan that was chosen
 
 	shared  *planner.Region // the plan with aliases of the graph as it is; nil: there is no better one
+	recast  bool            // nobody asked for a limit: casts run again where that makes the peak smaller
 	relaxed *Search         // of all plans with aliases, for its bounds alone; nil: those of plans without hold
 }
 
@@ -216,6 +217,7 @@ func (b *Search) Limited(r *planner.Region, steps []plan.Step) *plan.Limited {
 		l.HostLink = b.host.link
 		waiting = float64(repeat.WaitingTime(r, costs, l.HostLink))
 	}
+	l.Recast = b.recast && l.RecomputedNodes > 0
 	if l.RecomputedNodes == 0 && l.SwappedBuffers == 0 {
 		l.PlainPeakBytes = r.Loads.Peak // with aliases, it is less than before
 	}

@@ -41,6 +41,7 @@ type Region struct {
 
 	inAliases
 
+	Recast bool             // casts run again: the bound holds whichever of them do
 	Solved *schedule.Result // result of the order pass, by indices in the file
 	StepOf []graph.NodeID   // of each node by its index in the file: its present step
 	Loads  schedule.Evaluation

@@ -348,3 +348,20 @@ func (rep *Repetition) Annotate(steps []plan.Step) {
 		}
 	}
 }
+
+// TakeBound gives r, in which casts run again, the bound of the problem with casts apart, which was
+// solved for the graph before. Its certificates name nodes by their first runs.
+func (rep *Repetition) TakeBound(r *planner.Region, apart *schedule.Result) {
+	solved := *r.Solved
+	solved.Bound, solved.KeptBound = apart.Bound, apart.KeptBound
+	solved.Certificates = slices.Clone(apart.Certificates)
+	for i := range solved.Certificates {
+		c := &solved.Certificates[i]
+		c.Nodes = slices.Clone(c.Nodes)
+		for k, n := range c.Nodes {
+			c.Nodes[k] = int32(rep.first[n])
+		}
+	}
+	solved.Optimal = r.Loads.Peak == solved.Bound
+	r.Solved, r.Recast = &solved, true
+}
