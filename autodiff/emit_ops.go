@@ -33,7 +33,7 @@ func (e *emitter) castLike(t, like ID) ID {
 
 // widened converts 16 bits to float32.
 func (e *emitter) widened(t ID) ID {
-	if d := e.typeOf(t).Elem; d != graph.Float16 && d != graph.BFloat16 {
+	if !is16Bits(e.typeOf(t).Elem) {
 		return t
 	}
 	return e.with("Cast", attrs{"to": graph.Float32}, t)

@@ -90,14 +90,16 @@ type Backward struct {
 	needs []bool
 	d     []ID
 	grads []ID
+	wide  map[ID]ID // inputs that were widened from 16 bits: what widens them again
 }
 
-// X is input i, graph.None if it is left out. Reading an input keeps it alive.
+// X is input i, graph.None if it is left out. Reading an input keeps it alive, or what it was
+// widened from.
 func (c *Backward) X(i int) ID {
 	if i >= len(c.Node.Inputs) {
 		return graph.None
 	}
-	return c.Node.Inputs[i]
+	return c.widenedAgain(c.Node.Inputs[i])
 }
 
 // Y is output k. If the node lacks that output, Y adds it; if the node replaces a

@@ -18,6 +18,7 @@ const (
 	savingDropout
 	savingProduct
 	savingInPlace
+	savingCast
 
 	allSavings = 1<<iota - 1
 )
@@ -36,6 +37,7 @@ var Savings = []Saving{
 	{"dropout", "Dropout with a seed draws its mask again in the backward pass"},
 	{"product", "products transpose the smaller tensor, and sum over the batch; a table that is read transposed gets its gradient as it lies"},
 	{"in-place", "the gradient of Swish reads only its input and takes two buffers; rows of a table are added into its other gradients"},
+	{"cast", "what was widened from 16 bits is widened again in the backward pass, which keeps the 16 bits"},
 }
 
 // SavingNames lists the names of Savings, and "all".

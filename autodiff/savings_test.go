@@ -241,7 +241,7 @@ func TestMaskIsDrawnAgain(t *testing.T) {
 func TestNoLeanNames(t *testing.T) {
 	m, _ := perceptron(0)
 	_, err := Train(m, Options{NoLean: []string{"fat"}})
-	if want := `saving "fat": expected some of cross-entropy, softmax, norm, mask, pool, dropout, product, in-place, all`; err == nil || err.Error() != want {
+	if want := `saving "fat": expected some of cross-entropy, softmax, norm, mask, pool, dropout, product, in-place, cast, all`; err == nil || err.Error() != want {
 		t.Errorf("got %v, expected %s", err, want)
 	}
 }

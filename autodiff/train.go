@@ -331,6 +331,9 @@ func (s *trainer) finish() error {
 	updates, gradients := s.updateNames(), s.gradientNames() // before indices change
 	s.trimScans()
 	s.prune()
+	if s.narrowAgain() {
+		s.prune()
+	}
 	g.NameCaptures()
 	g.Link()
 	opaque := map[ID]bool{}

@@ -75,7 +75,7 @@ var named = map[string]comparisons{
 	"plan/verify/internal/regions/lengths.go":   {1, ofTwin},
 	"plan/verify/internal/regions/parts.go":     {1, ofTwin},
 	"plan/verify/internal/training/forward.go":  {2, ofTwin},
-	"plan/verify/internal/training/opsets.go":   {11, ofVersions},
+	"plan/verify/internal/training/opsets.go":   {14, ofVersions},
 	"plan/verify/internal/training/uniform.go":  {1, ofFunction},
 	"plan/verify/tiers.go":                      {1, ofTwin},
 

@@ -34,7 +34,7 @@ func TestAlgorithms(t *testing.T) {
 			"d": "NCHW16c depthwise 3x3, bias", "u": "NCHW16c direct 2x2, bias", "o": "NCHW16c to NCHW direct 3x3, bias",
 		}},
 		{"16 bits", blockNet(t, graph.Float16), map[string]vm.Value{"x": converted(ramp([]graph.Dim{2, 3, 18, 15}), graph.Float16)}, map[string]string{
-			"b": "NCHW16c direct 3x3, bias", "d": "NCHW16c depthwise 3x3, bias, in float32",
+			"b": "NCHW16c direct 3x3, bias", "d": "NCHW16c depthwise 3x3, bias",
 		}},
 		{"bytes", pixelNet(t), map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 9, 11})}, map[string]string{
 			"a": "NCHW to NHWC implicit GEMM 3x3, bytes, bias, from bytes to bytes",

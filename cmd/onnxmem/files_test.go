@@ -21,10 +21,11 @@ var noFiles = []string{
 	"dim", "batch-dim", "shard", "trace-device", "external-data", "state", "decode", "mask", "positions",
 	"name", "set", // of a network
 	"autocast", "precision", "keep", // of 16 bits
-	"lora-targets", // modules
-	"device",       // a GPU
-	"without",      // rows of the lowering
-	"ilp",          // choices of an integer program
+	"lora-targets",            // modules
+	"save-adapter", "adapter", // folders
+	"device",  // a GPU
+	"without", // rows of the lowering
+	"ilp",     // choices of an integer program
 }
 
 // fileValues lists the arguments and flags of a command whose values are texts.
@@ -88,6 +89,7 @@ var outputLines = []struct{ output, line, inputs string }{
 	{"run workspaces-out", "run p.onnx --device cuda --workspaces-out @", "p.onnx p.plan.json external.bin"},
 	{"run costs-out", "run p.onnx --costs-out @", "p.onnx p.plan.json external.bin"},
 	{"run host-file", "run p.onnx --host-file @", "p.onnx p.plan.json external.bin"},
+	{"merge out", "merge m.onnx . @", "m.onnx external.bin adapter_config.json adapter_model.safetensors"},
 	{"order out", "order problem.json --out @", "problem.json"},
 	{"order lp", "order problem.json --lp @", "problem.json"},
 	{"order mps", "order problem.json --mps @", "problem.json"},
@@ -125,9 +127,10 @@ func someFiles(t *testing.T) {
 	copyFile("external.bin", filepath.Join(bad, "external.bin"))
 	copyFile("c.onnx", "m.onnx")
 	for name, text := range map[string]string{
-		"costs.json":   `{}`,
-		"buffers.csv":  "id,lower,upper,size\na,0,1,8\n",
-		"problem.json": `{"nodes": [{"name": "a"}], "tensors": [{"bytes": 1, "producer": 0}]}`,
+		"costs.json":          `{}`,
+		"buffers.csv":         "id,lower,upper,size\na,0,1,8\n",
+		"problem.json":        `{"nodes": [{"name": "a"}], "tensors": [{"bytes": 1, "producer": 0}]}`,
+		"adapter_config.json": `{}`, "adapter_model.safetensors": "", // not read before the names are checked
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 			t.Fatal(err)

@@ -772,14 +772,15 @@ func TestMutations(t *testing.T) {
 
 // elsewhere names the tests of codes that need more than a changed plan or file.
 var elsewhere = map[string]string{
-	verify.CodeLossless: "TestPlannedFilesAreLossless",
-	verify.CodeTraining: "TestChangedStepsAreFound",
-	verify.CodeRange:    "TestRangeMutations",
-	verify.CodeStacking: "TestRangeMutations",
-	verify.CodeTable:    "TestRangeMutations",
-	verify.CodeAlias:    "TestWrongAliases",
-	verify.CodeFolded:   "TestFolded",
-	verify.CodeSlices:   "TestProductsInSlices",
+	verify.CodeLossless:  "TestPlannedFilesAreLossless",
+	verify.CodeTraining:  "TestChangedStepsAreFound",
+	verify.CodeRange:     "TestRangeMutations",
+	verify.CodeStacking:  "TestRangeMutations",
+	verify.CodeTable:     "TestRangeMutations",
+	verify.CodeAlias:     "TestWrongAliases",
+	verify.CodeFolded:    "TestFolded",
+	verify.CodeSlices:    "TestProductsInSlices",
+	verify.CodePrecision: "TestTampered",
 }
 
 func clone(t testing.TB, p *plan.Plan) *plan.Plan {

@@ -23,7 +23,7 @@ type planes struct {
 // beside an image of 16 bits.
 func (n *Node) momentsKernel(name string, x *form.Tensor) cuda.Kernel {
 	list := []string{"ELEMENT=" + cType[x.Type]}
-	if n.Node.Op == "BatchNormalization" {
+	if len(n.In) == 5 { // a BatchNormalization: LayerNormalization and its kin have no statistics
 		for i, define := range map[int]string{1: "SCALE", 3: "STATISTIC"} {
 			if t := n.In[i].Type; t != x.Type {
 				list = append(list, define+"="+cType[t])

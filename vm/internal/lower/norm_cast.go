@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
@@ -69,7 +70,7 @@ func (g *normGradient) narrows() bool {
 // casts reports whether a node is a Cast between tensors whose shapes are known.
 func (f *Frame) casts(id graph.NodeID) bool {
 	n, st := f.Graph.Nodes[id], f.Steps[id]
-	return n.Op == "Cast" && n.Domain == "" && n.Semantics.Call == nil && st.Exact() && f.untaken(id) != nil && st.In[0] != nil && st.Out[0] != nil
+	return ops.Casts(n) && n.Semantics.Call == nil && st.Exact() && f.untaken(id) != nil && st.In[0] != nil && st.Out[0] != nil
 }
 
 // vacant reports whether a kernel may write a result of the chain at a step before that of its
