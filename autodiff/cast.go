@@ -8,8 +8,48 @@ import (
 // castRules cover operators that change the element type, or nothing.
 var castRules = []Rule{
 	{Op: "Identity", Forwards: true, Grad: func(c *Backward) { c.Set(0, c.D(0)) }},
-	{Op: "Cast", Forwards: true, Grad: func(c *Backward) { c.Set(0, c.castLike(c.D(0), c.X(0))) }},
+	{Op: "Cast", Forwards: true, Grad: castGrad},
 	{Op: "CastLike", Inputs: []int{0}, Grad: func(c *Backward) { c.Set(0, c.castLike(c.D(0), c.X(0))) }},
+}
+
+// castGrad converts the gradient back, or computes it in the wider type at once.
+func castGrad(c *Backward) {
+	if d := c.wideProduct(); d != graph.None {
+		c.Set(0, d)
+		return
+	}
+	c.Set(0, c.castLike(c.D(0), c.X(0)))
+}
+
+// shortBatch is the largest number of rows of a batch for which the gradient of a matrix is computed in
+// float32. Up to about so many, a product takes the time in which its result is written.
+const shortBatch = 64
+
+// wideProduct computes a gradient that a product of 16-bit operands made, in float32 from these
+// operands widened, if they have few rows and less elements than the gradient. Otherwise the
+// gradient would be there twice while it is widened: in 16 bits and in 32, half as much again
+// as a step in float32 needs for the largest matrix of a network. It is rounded once less.
+func (c *Backward) wideProduct() ID {
+	n, from := c.makers[c.D(0)], c.typeOf(c.X(0)).Elem
+	if n == nil || !c.saves(savingCast) || from != graph.Float32 || len(n.Inputs) != 2 || n.Domain != "" || n.Op != "Gemm" {
+		return graph.None
+	}
+	a, b := n.Inputs[0], n.Inputs[1]
+	rows := c.shape(a)[1]
+	if t := n.Attr("transA"); t != nil && t.Int != 0 {
+		rows = c.shape(a)[0]
+	}
+	if !is16Bits(c.typeOf(a).Elem) || rows > shortBatch || elements(c.shape(a))+elements(c.shape(b)) > elements(c.shape(c.D(0))) {
+		return graph.None
+	}
+	at := attrs{}
+	for _, x := range n.Attrs {
+		at[x.Name] = x.Int
+		if x.Type == graph.AttrFloat {
+			at[x.Name] = float64(x.Float)
+		}
+	}
+	return c.with("Gemm", at, c.castTo(a, from), c.castTo(b, from))
 }
 
 // widenedAgain is a copy of a tensor that a Cast made of one of 16 bits, by a Cast of the

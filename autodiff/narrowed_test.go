@@ -58,3 +58,53 @@ func TestCastsAreRepeated(t *testing.T) {
 		})
 	}
 }
+
+// TestGradientsOfFewRowsAreWide: the gradient of a matrix that is cast to 16 bits is one
+// float32 product where the batch has few rows, and is widened where it has many.
+func TestGradientsOfFewRowsAreWide(t *testing.T) {
+	for rows, want := range map[int]graph.DType{4: graph.Float32, 96: graph.BFloat16} {
+		b := newBuilder("matrix", 18)
+		x := b.input("x", b.value(operand{shape: []int{rows, 24}, elem: graph.Float32}))
+		w := b.initializer("w", b.value(operand{shape: []int{24, 40}, elem: graph.Float32}))
+		half := func(name string, t ID) ID { return b.op(name, "Cast", attrs{"to": graph.BFloat16}, t) }
+		y := b.op("y", "MatMul", nil, half("x16", x), half("w16", w))
+		b.finish(b.op("objective", "ReduceSumSquare", attrs{"keepdims": 0}, b.op("wide", "Cast", attrs{"to": graph.Float32}, y)))
+		step := train(t, b.m, Options{Loss: "none:objective", Trainable: regexp.MustCompile("^w$"), KeepGradients: true})
+		var made []graph.DType
+		for _, n := range step.Model.Graph.Nodes {
+			if n.Op == "Gemm" {
+				made = append(made, step.Model.Graph.Tensors[n.Outputs[0]].Type.Elem)
+			}
+		}
+		if len(made) != 1 || made[0] != want {
+			t.Errorf("%d rows: products of types %v, expected one of %v", rows, made, want)
+		}
+	}
+}
+
+// TestOverflowIsReadFrom16Bits: whether gradients are finite is computed from the tensors of 16
+// bits, so that the float32 ones are made for the updates alone.
+func TestOverflowIsReadFrom16Bits(t *testing.T) {
+	b := newBuilder("scaled", 18)
+	x := b.input("x", b.value(operand{shape: []int{96, 24}, elem: graph.Float32}))
+	w := b.initializer("w", b.value(operand{shape: []int{24, 40}, elem: graph.Float32}))
+	half := func(name string, t ID) ID { return b.op(name, "Cast", attrs{"to": graph.Float16}, t) }
+	y := b.op("y", "MatMul", nil, half("x16", x), half("w16", w))
+	b.finish(b.op("objective", "ReduceSumSquare", attrs{"keepdims": 0}, b.op("wide", "Cast", attrs{"to": graph.Float32}, y)))
+	for _, noLean := range [][]string{nil, {"cast"}} {
+		step := train(t, b.m, Options{Loss: "none:objective", Trainable: regexp.MustCompile("^w$"), LossScale: DynamicScale(), NoLean: noLean})
+		g := step.Model.Graph
+		from := graph.NodeID(graph.None)
+		for _, n := range g.Nodes {
+			if n.Op == "ReduceL1" {
+				from = g.Tensors[n.Inputs[0]].Maker
+			}
+		}
+		if from == graph.None {
+			t.Fatal("nothing computes the magnitude of the gradient")
+		}
+		if n := g.Nodes[from]; (n.Op == "Cast" && len(g.Tensors[n.Outputs[0]].Readers) == 1) != (noLean == nil) {
+			t.Errorf("without %v: the magnitude is computed from what %s %q makes", noLean, n.Op, n.Name)
+		}
+	}
+}

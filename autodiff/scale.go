@@ -3,8 +3,10 @@ package autodiff
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // LossScale multiplies the loss before differentiation, so that small gradients of
@@ -101,6 +103,23 @@ func (s *trainer) unscaled(d ID) ID {
 	return s.mul(d, s.castLike(s.unscale, d))
 }
 
+// scaled is the 16-bit tensor of which a gradient is the quotient, or the gradient if there is none.
+// What must be finite can be read from it: until the updates, which wait for the answer, it
+// is kept in the place of the gradient, in half of its bytes.
+func (s *trainer) scaled(d ID) ID {
+	quotient := s.makers[d]
+	if quotient != nil && ops.Copies(quotient) { // it names the gradient
+		quotient = s.makers[quotient.Inputs[0]]
+	}
+	if quotient == nil || !s.saves(savingCast) || !slices.Contains(quotient.Inputs, s.unscale) {
+		return d
+	}
+	if cast := s.makers[quotient.Inputs[0]]; cast != nil && ops.Casts(cast) && is16Bits(s.typeOf(cast.Inputs[0]).Elem) {
+		return cast.Inputs[0]
+	}
+	return d
+}
+
 // decide finds out whether this run updates: it is an n-th one, and all gradients are
 // finite. The sum of all magnitudes is finite if they are, unless it is above the
 // largest float32 itself.
@@ -114,7 +133,7 @@ func (s *trainer) decide() error {
 	defer func() { s.of, s.scope = "", "" }()
 	total := ID(graph.None)
 	for _, d := range s.reduced {
-		sum := s.reduce("ReduceL1", s.castTo(d, graph.Float32), axes(0, s.rank(d)), false)
+		sum := s.reduce("ReduceL1", s.castTo(s.scaled(d), graph.Float32), axes(0, s.rank(d)), false)
 		if total == graph.None {
 			total = sum
 		} else {

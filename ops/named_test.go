@@ -37,6 +37,7 @@ type comparisons struct {
 var named = map[string]comparisons{
 	"autodiff/corner.go": {103, ofFormula},
 
+	"autodiff/cast.go":                     {1, ofPattern},
 	"autodiff/composite.go":                {14, ofPattern},
 	"autodiff/composite_norm.go":           {4, ofPattern},
 	"autodiff/constants.go":                {1, ofPattern},
