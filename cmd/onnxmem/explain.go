@@ -112,7 +112,9 @@ func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	x = &explained{Explanation: found.Explanation, p: found.Problem, limit: limitOf(s.model.Graph, s.plan), slices: explainSlicesOf(s.plan), hint: s.hint}
+	x = &explained{Explanation: found.Explanation, p: found.Problem, limit: limitOf(s.model.Graph, s.plan), slices: explainSlicesOf(s.plan), hint: s.hint,
+		wide: explainWideOf(s.model.Graph, s.plan, found.Explanation, found.Problem),
+	}
 	for i := range found.Problem.Nodes {
 		x.order = append(x.order, int32(i))
 	}
@@ -168,5 +170,6 @@ type explained struct {
 	order  []int32
 	limit  *explainLimit  // nil: none
 	slices *explainSlices // nil: none
+	wide   *explainWide   // nil: the plan is not in 16 bits
 	hint   *passes.FoldHint
 }

@@ -39,6 +39,9 @@ func (w *explainer) print(out io.Writer) {
 	}
 	fmt.Fprintf(out, "\n%slive buffers:\n", where)
 	w.listBuffers(out, w.Live, w.PeakNode)
+	if w.wide != nil {
+		w.wide.print(out)
+	}
 	w.proofs(out)
 	if w.slices != nil {
 		w.slices.print(out)
@@ -279,6 +282,7 @@ type (
 		Live     []holding        `json:"live"`
 		Proofs   []explainProof   `json:"proofs"`
 		Relief   []relief         `json:"relief"`
+		Float32  *explainWide     `json:"float32,omitempty"`
 		Slices   *explainSlices   `json:"slices,omitempty"`
 		Limit    *explainLimit    `json:"limit,omitempty"`
 		FoldAny  *passes.FoldHint `json:"fold_any,omitempty"`
@@ -323,7 +327,7 @@ type (
 func (w *explainer) explanation() explanation {
 	x := explanation{
 		File: w.file, Nodes: len(w.order), Peak: w.Peak, Bound: w.Bound, Optimal: w.Peak == w.Bound, PeakStep: w.PeakStep,
-		Live: w.holdingsJSON(w.Live), Proofs: []explainProof{}, Relief: []relief{}, Slices: w.slices, Limit: w.limit, FoldAny: w.hint,
+		Live: w.holdingsJSON(w.Live), Proofs: []explainProof{}, Relief: []relief{}, Float32: w.wide, Slices: w.slices, Limit: w.limit, FoldAny: w.hint,
 	}
 	if w.PeakNode >= 0 {
 		x.PeakNode = w.p.Nodes[w.PeakNode].Name
