@@ -112,7 +112,8 @@ func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	x = &explained{Explanation: found.Explanation, p: found.Problem, limit: limitOf(s.model.Graph, s.plan), slices: explainSlicesOf(s.plan), hint: s.hint,
+	x = &explained{
+		Explanation: found.Explanation, p: found.Problem, limit: limitOf(s.model.Graph, s.plan), slices: explainSlicesOf(s.plan), hint: s.hint,
 		wide: explainWideOf(s.model.Graph, s.plan, found.Explanation, found.Problem),
 	}
 	for i := range found.Problem.Nodes {

@@ -17,6 +17,10 @@ import (
 // what it holds there: some run of a cast that it reads is live, and no result is written over it.
 func (v *verifier) recasts() *scope {
 	s := v.main
+	if v.Plan.Slices != nil || !slices.ContainsFunc(v.again, func(first graph.NodeID) bool { return first != none }) {
+		s.fault(CodeLimit, "summary: recast: expected casts that run again, and no slices")
+		return s
+	}
 	casts := s.casts()
 	for i, first := range v.again {
 		if first == none {

@@ -352,8 +352,8 @@ var real = []struct {
 	{"a step of training in 16 bits", classifier, passes.Options{Dims: map[string]int64{"batch": 3}, Precision: &passes.Precision{Type: graph.BFloat16}, Train: &autodiff.Options{Optimizer: "momentum"}}, func(p *plan.Plan) bool {
 		return p.Precision.Type == "bfloat16" && len(p.Precision.Casts) > 2
 	}},
-	{"16 bits", classifier, passes.Options{Precision: &passes.Precision{Type: graph.Float16}}, func(p *plan.Plan) bool {
-		return p.Precision.Type == "float16" && len(p.Precision.Casts) > 2
+	{"16 bits", classifier, passes.Options{Precision: &passes.Precision{Type: graph.Float16, Keep: regexp.MustCompile("^y$")}}, func(p *plan.Plan) bool {
+		return p.Precision.Type == "float16" && len(p.Precision.Casts) > 2 && len(p.Precision.Kept) > 0
 	}},
 	{"a step of training for ranges of dimensions", classifier, passes.Options{Ranges: map[string]string{"batch": "2..4"}, Train: &autodiff.Options{Optimizer: "momentum"}}, func(p *plan.Plan) bool { return p.Mode == "training" && p.Ranges != nil && p.Ranges.Points == 3 }},
 	{"ranges with bounded lengths", turned, passes.Options{Ranges: map[string]string{"n": "2..9", "d": "2,16"}, RangePoints: 2}, func(p *plan.Plan) bool {
@@ -768,6 +768,7 @@ var stillTrue = []struct{ path, what, why string }{
 	{"traffic_prices[].price", "^to", "they prove the same bound"},
 	{"traffic_prices[].step", "^to", "they prove the same bound"},
 	{"frontier[]", "^all dropped", "it says less"},
+	{"precision", "^(dropped|to null)", "it says less: a source may be in 16 bits by itself"},
 }
 
 // stillTruePairs are pairs of equal changes after which both fields are still true, while

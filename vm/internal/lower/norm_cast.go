@@ -20,8 +20,14 @@ func (g *normGradient) casted() (list []*normGradient) {
 		return []*normGradient{g}
 	}
 	for _, with := range []struct{ x, d, result bool }{
-		{true, true, true}, {false, true, true}, {true, false, true}, {false, false, true},
-		{true, true, false}, {false, true, false}, {true, false, false}, {},
+		{true, true, true},
+		{false, true, true},
+		{true, false, true},
+		{false, false, true},
+		{true, true, false},
+		{false, true, false},
+		{true, false, false},
+		{},
 	} {
 		c := *g.chain
 		c.nodes = make(map[graph.NodeID]bool, len(g.nodes)+3)
