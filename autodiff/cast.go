@@ -28,7 +28,8 @@ const shortBatch = 64
 // wideProduct computes a gradient that a product of 16-bit operands made, in float32 from these
 // operands widened, if they have few rows and less elements than the gradient. Otherwise the
 // gradient would be there twice while it is widened: in 16 bits and in 32, half as much again
-// as a step in float32 needs for the largest matrix of a network. It is rounded once less.
+// as a step in float32 needs for the largest matrix of a network. It is rounded once less. One of
+// float16 stays: it overflows where PyTorch's does, and the same steps are skipped.
 func (c *Backward) wideProduct() ID {
 	n, from := c.makers[c.D(0)], c.typeOf(c.X(0)).Elem
 	if n == nil || !c.saves(savingCast) || from != graph.Float32 || len(n.Inputs) != 2 || n.Domain != "" || n.Op != "Gemm" {
@@ -39,7 +40,7 @@ func (c *Backward) wideProduct() ID {
 	if t := n.Attr("transA"); t != nil && t.Int != 0 {
 		rows = c.shape(a)[0]
 	}
-	if !is16Bits(c.typeOf(a).Elem) || rows > shortBatch || elements(c.shape(a))+elements(c.shape(b)) > elements(c.shape(c.D(0))) {
+	if c.typeOf(a).Elem != graph.BFloat16 || rows > shortBatch || elements(c.shape(a))+elements(c.shape(b)) > elements(c.shape(c.D(0))) {
 		return graph.None
 	}
 	at := attrs{}
