@@ -36,7 +36,7 @@ func (e *emitter) widened(t ID) ID {
 	if !is16Bits(e.typeOf(t).Elem) {
 		return t
 	}
-	return e.with("Cast", attrs{"to": graph.Float32}, t)
+	return e.castTo(t, graph.Float32)
 }
 
 // reshape changes the shape of t; the number of elements stays.

@@ -95,11 +95,10 @@ func matMulSite(g *graph.Graph, n *graph.Node) *site {
 }
 
 func gemmSite(g *graph.Graph, n *graph.Node) *site {
-	s := matrix(g, n.Inputs[1])
-	if s == nil || fixed(g, n.Inputs[0]) {
+	s := matMulSite(g, n)
+	if s == nil {
 		return nil
 	}
-	s.x = n.Inputs[0]
 	if a := n.Attr("transB"); a != nil && a.Int != 0 {
 		s.in, s.out, s.flipped = s.out, s.in, !s.flipped
 	}
