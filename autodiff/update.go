@@ -1,12 +1,12 @@
 package autodiff
 
 import (
-	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/constant"
 )
 
 // optimizer computes the new value of a parameter from its gradient.
@@ -167,22 +167,9 @@ func (s *trainer) state(d ID, name string) ID {
 	t := s.newTensor(s.unique(name), typ, nil)
 	x := &graph.Data{Name: name, Type: typ.Elem, Dims: s.shape(d)}
 	x.Bytes, _ = typ.Elem.SizeBytes(elements(x.Dims))
-	x.Generate = func(out io.Writer) error { return writeZeros(out, x.Bytes) }
+	constant.Zero(x)
 	s.g.Tensors[t].Data = x
 	return t
-}
-
-// writeZeros writes n zero bytes.
-func writeZeros(w io.Writer, n int64) error {
-	block := make([]byte, min(n, 1<<16))
-	for n > 0 {
-		k, err := w.Write(block[:min(n, int64(len(block)))])
-		if err != nil {
-			return err
-		}
-		n -= int64(k)
-	}
-	return nil
 }
 
 // A run that does not update (Options.Accumulate, LossScale) computes all updates with a

@@ -6,8 +6,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-
-	"github.com/onnxmem/onnxmem/graph"
 )
 
 // source is the random numbers of a tensor. They depend on its name alone, so that the same
@@ -38,19 +36,4 @@ func draw(n int64, next func() float64) []byte {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(float32(next())))
 	}
 	return raw
-}
-
-// zero makes all elements of a tensor 0.
-func zero(d *graph.Data) {
-	d.Generate = func(w io.Writer) error {
-		block := make([]byte, min(d.Bytes, 1<<16))
-		for n := d.Bytes; n > 0; {
-			k, err := w.Write(block[:min(n, int64(len(block)))])
-			if err != nil {
-				return err
-			}
-			n -= int64(k)
-		}
-		return nil
-	}
 }

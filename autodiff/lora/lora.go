@@ -251,11 +251,11 @@ func (b *builder) parameters(a *Adapter, s *site) [2]graph.TensorID {
 	x, y := make(parts[0], dims[0]), make(parts[1], dims[1])
 	a.A, a.B = x.Name, y.Name
 	if a.Kind == Embedding {
-		zero(x)
+		constant.Zero(x)
 		y.Raw = drawNormal(y.Name, y.Elements())
 	} else {
 		x.Raw = drawUniform(x.Name, x.Elements(), x.Elements()/r)
-		zero(y)
+		constant.Zero(y)
 	}
 	return [2]graph.TensorID{first, first + 1}
 }
