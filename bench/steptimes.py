@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Compare the time of training steps with PyTorch's: SGD, float32.
+"""Compare the time of training steps with PyTorch's: SGD, in float32 and in 16 bits.
 
-    bench/steptimes.py [--threads 1 --threads 2] [--compile] [--batch 2] [--rounds 2] [--old PATH] [NAME...]
-    bench/steptimes.py --profile [NAME...]
+    bench/steptimes.py [--threads 1 --threads 2] [--compile] [--batch 2] [--rounds 2] [--old PATH]
+                       [--autocast bf16 --autocast fp16] [--under COMMAND] [NAME...]
+    bench/steptimes.py --profile [--autocast bf16] [NAME...]
 
 It prints a table for each number of threads (default: 1, then all cores). Ours and
 PyTorch's take turns: in each round, our step and PyTorch's run some times. Times are
@@ -12,7 +13,11 @@ affects least; else times by the clock, which mean something on an idle machine 
 
 With --compile, a column has PyTorch's step after torch.compile, which needs a C++ compiler.
 The first run of a network compiles for a minute or two; the results stay in
-build/bench/inductor. With --old, another onnxmem takes its turn, too: the command of an
+build/bench/inductor. With --autocast, further columns have both sides' steps in 16 bits:
+ours are planned with the same flag, and PyTorch's run in torch.autocast("cpu"), in float16
+with its GradScaler. Where PyTorch lacks an operator, it says so, and the cell is a dash.
+With --under, the measured processes run under a command, such as 'chrt --rr 50', and all
+times are the least by the clock. With --old, another onnxmem takes its turn, too: the command of an
 earlier commit. With --profile it prints which operators our step spends its time in.
 PyTorch's steps are in torchsteps.py.
 """
@@ -25,6 +30,7 @@ import math
 import os
 import pathlib
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -60,26 +66,30 @@ def main():
     p.add_argument("--rounds", type=int, default=2)
     p.add_argument("--threads", type=int, action="append")
     p.add_argument("--compile", action="store_true")
+    p.add_argument("--autocast", choices=["bf16", "fp16"], action="append", default=[])
+    p.add_argument("--under", type=shlex.split, default=[], metavar="COMMAND")
     p.add_argument("--old", type=pathlib.Path, help="another onnxmem")
     p.add_argument("--profile", action="store_true")
     args = p.parse_args()
     names = args.names or list(NETWORKS)
     with tempfile.TemporaryDirectory() as tmp:
-        steps = {name: make_step(name, args.batch, tmp) for name in names}
+        steps = {name: make_steps(name, args.batch, tmp, args.autocast) for name in names}
         if args.profile:
             harness.head("network", "ms", *(f"{i}.:" for i in range(1, 7)))
-            for name, step in steps.items():
-                profile(name, step)
+            for name, kinds in steps.items():
+                for kind, step in kinds.items():
+                    profile(f"{name} {kind}".strip(), step)
             return
         for i, threads in enumerate(args.threads or sorted({1, os.cpu_count()})):
-            print(("\n" if i else "") + ("One thread, processor time:" if threads == 1 else f"{threads} threads, time by the clock:") + "\n")
+            clock = "processor time" if threads == 1 and not args.under else "time by the clock"
+            print(("\n" if i else "") + f"{threads} thread{'s' if threads > 1 else ''}, {clock}:\n")
             table(steps, threads, args)
 
 
-def make_step(name, batch, folder):
-    """Plan our step of a network and return its path."""
+def make_steps(name, batch, folder, autocast):
+    """Plan our steps of a network, and return their paths by type, "" for float32."""
     dims, source = NETWORKS[name]
-    model, step = f"{folder}/{name}.onnx", f"{folder}/{name}.step.onnx"
+    model = f"{folder}/{name}.onnx"
     if source == "export":
         subprocess.run([sys.executable, harness.ROOT / "bench/torchsteps.py", name, f"--batch={batch}", f"--export={model}"], check=True, capture_output=True)
     elif source:
@@ -92,36 +102,52 @@ def make_step(name, batch, folder):
     else:
         subprocess.run([harness.BINARY, "model", name, model], check=True, capture_output=True)
     bound = [] if dims is None else [f"--dim={d}" for d in [f"batch={batch}", *dims]]
-    harness.answer("optimize", "--train", model, step, *bound, "--effort=fast")
-    return step
+    steps = {}
+    for kind in ["", *autocast]:
+        steps[kind] = f"{folder}/{name}{kind}.step.onnx"
+        harness.answer("optimize", "--train", model, steps[kind], *bound, "--effort=fast", *([f"--autocast={kind}"] if kind else []))
+    return steps
 
 
 def table(steps, threads, args):
-    measured = [("before", functools.partial(ours, args.old))] if args.old else []
-    measured += [("ours", functools.partial(ours, harness.BINARY)), ("PyTorch", theirs)]
-    if args.compile:
-        measured.append(("compiled", functools.partial(theirs, compiled=True)))
-    titles = [title for title, _ in measured]
-    pairs = [(a, b) for a in ("before", "ours") for b in ("PyTorch", "compiled") if {a, b} <= set(titles)]
-    harness.head("network", *(column for title in titles for column in (title, "median")), *(f"{a} / {b}" for a, b in pairs))
+    measured = {}
+    for kind in ["", *args.autocast]:
+        of = f" {kind}" if kind else ""
+        if args.old:
+            measured["before" + of] = functools.partial(ours, args.old, kind)
+        measured["ours" + of] = functools.partial(ours, harness.BINARY, kind)
+        measured["PyTorch" + of] = functools.partial(theirs, kind)
+        if args.compile and not kind:
+            measured["compiled"] = functools.partial(theirs, kind, compiled=True)
+    pairs = [(a, b) for a in ("before", "ours") for b in ("PyTorch", "compiled")]
+    for kind in args.autocast:
+        pairs += [(f"before {kind}", "before"), (f"ours {kind}", "ours"), (f"PyTorch {kind}", "PyTorch"), (f"ours {kind}", f"PyTorch {kind}")]
+    pairs = [pair for pair in pairs if {*pair} <= measured.keys()]
+    harness.head("network", *(column for title in measured for column in (title, "median")), *(f"{a} / {b}" for a, b in pairs))
     ratios = []
-    for name, step in steps.items():
-        times = {title: [] for title in titles}
+    for name, kinds in steps.items():
+        times = {title: [] for title in measured}
         for _ in range(args.rounds):
-            for title, measure in measured:
-                times[title].append(measure(name, step, threads, args.batch))
+            for title, measure in measured.items():
+                times[title].append(measure(name, kinds, threads, args))
         ratios.append([min(times[a]) / min(times[b]) for a, b in pairs])
-        cells = [f"{t:.0f}" for title in titles for t in (min(times[title]), sorted(times[title])[len(times[title]) // 2])]
-        harness.row(name, *cells, *(f"{r:.2f}" for r in ratios[-1]))
+        cells = [t for title in measured for t in (min(times[title]), sorted(times[title])[len(times[title]) // 2])]
+        harness.row(name, *(f"{t:.0f}" if t < math.inf else "–" for t in cells), *(f"{r:.2f}" if 0 < r < math.inf else "–" for r in ratios[-1]))
     if len(ratios) > 1:
-        means = [f"{math.exp(sum(map(math.log, column)) / len(column)):.2f}" for column in zip(*ratios, strict=True)]
-        harness.row("geometric mean", *[""] * (2 * len(titles)), *means)
+        harness.row("geometric mean", *[""] * (2 * len(measured)), *map(mean, zip(*ratios, strict=True)))
 
 
-def ours(command, _, step, threads, __):
+def mean(ratios):
+    """Return the geometric mean of the ratios of the networks that have one."""
+    known = [math.log(r) for r in ratios if 0 < r < math.inf]
+    return f"{math.exp(sum(known) / len(known)):.2f}" if known else "–"
+
+
+def ours(command, kind, _, kinds, threads, args):
     """Return the time of our step in milliseconds."""
-    if threads > 1:
-        costs = json.loads(run(command, step, threads, MANY, "--json").stdout)
+    step = kinds[kind]
+    if threads > 1 or args.under:
+        costs = json.loads(run(command, step, threads, MANY, "--json", under=args.under).stdout)
         return costs["times_ms"]["step"]
     spent = []
     for steps in (FEW, MANY):
@@ -132,18 +158,21 @@ def ours(command, _, step, threads, __):
     return (spent[1] - spent[0]) / (MANY - FEW)
 
 
-def run(command, step, threads, steps, *flags):
-    return subprocess.run([command, "run", step, f"--workers={threads}", f"--steps={steps}", *flags], check=True, capture_output=True)
+def run(command, step, threads, steps, *flags, under=()):
+    return subprocess.run([*under, command, "run", step, f"--workers={threads}", f"--steps={steps}", *flags], check=True, capture_output=True)
 
 
-def theirs(name, _, threads, batch, compiled=False):
-    """Return the time of PyTorch's step in milliseconds."""
-    flags = ["--compile"] if compiled else []
+def theirs(kind, name, _, threads, args, compiled=False):
+    """Return the time of PyTorch's step in milliseconds, infinity if it has none."""
+    flags = (["--compile"] if compiled else []) + ([f"--autocast={kind}"] if kind else [])
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(WORK / "inductor")}
     done = subprocess.run(
-        [sys.executable, harness.ROOT / "bench/torchsteps.py", name, f"--batch={batch}", f"--threads={threads}", f"--steps={MANY - FEW}", *flags],
-        check=True, capture_output=True, text=True, env=os.environ | cache)
-    return json.loads(done.stdout.splitlines()[-1])["cpu_ms" if threads == 1 else "wall_ms"]
+        [*args.under, sys.executable, harness.ROOT / "bench/torchsteps.py", name, f"--batch={args.batch}", f"--threads={threads}", f"--steps={MANY - FEW}", *flags],
+        check=not kind, capture_output=True, text=True, env=os.environ | cache)
+    if done.returncode:
+        print(f"{name}: PyTorch's step in {kind}: {(done.stderr.strip().splitlines() or ['nothing said'])[-1]}", file=sys.stderr)
+        return math.inf
+    return json.loads(done.stdout.splitlines()[-1])["cpu_ms" if threads == 1 and not args.under else "wall_ms"]
 
 
 def profile(name, step):

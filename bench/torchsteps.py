@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Measure training steps of PyTorch, or export one of its networks, for steptimes.py and process.py.
 
-    bench/torchsteps.py NAME [--batch 2] [--steps 3] [--threads 1] [--momentum 0] [--compile] [--stay]
+    bench/torchsteps.py NAME [--batch 2] [--steps 3] [--threads 1] [--momentum 0] [--autocast bf16]
+                        [--compile] [--stay]
     bench/torchsteps.py lstm --export lstm.onnx
 
 It prints one JSON object: the processor time of a step and the smallest time by the clock,
-in milliseconds, and with --compile the seconds that the first step took. With --stay it then
+in milliseconds, and with --compile the seconds that the first step took. With --autocast, the
+network and its loss are computed in torch.autocast("cpu"), and float16 has a GradScaler. With --stay it then
 waits until its standard input is closed. Needs torch, torchvision and, for BERT and GPT-2,
 transformers; --export needs onnx.
 """
@@ -62,20 +64,24 @@ def build(name, batch):
     return model, torch.randn(batch, *IMAGE), zeros(batch), lambda out: out
 
 
-def measure(name, batch, steps, momentum, compiled, stay):
+def measure(name, batch, steps, momentum, autocast, compiled, stay):
     model, data, labels, scores = build(name, batch)
     model.train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=momentum)
     forward = torch.compile(model) if compiled else model
+    half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(autocast)
+    scaler = torch.amp.GradScaler("cpu", enabled=half is torch.float16)
     walls = []
     for i in range(steps + 1):
         if i == 1:  # the first one prepares
             start = time.process_time()
         begin = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.cross_entropy(scores(forward(data)), labels)
-        loss.backward()
-        optimizer.step()
+        with torch.autocast("cpu", half or torch.bfloat16, enabled=half is not None):
+            loss = torch.nn.functional.cross_entropy(scores(forward(data)), labels)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
         loss.item()
         walls.append(time.perf_counter() - begin)
     result = {"cpu_ms": (time.process_time() - start) / steps * 1e3, "wall_ms": min(walls[1:]) * 1e3}
@@ -91,6 +97,7 @@ def main():
     p.add_argument("--steps", type=int, default=3)
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--momentum", type=float, default=0.0)
+    p.add_argument("--autocast", choices=["bf16", "fp16"])
     p.add_argument("--compile", action="store_true")
     p.add_argument("--stay", action="store_true")
     p.add_argument("--export", metavar="FILE")
@@ -98,7 +105,7 @@ def main():
     torch.manual_seed(1)
     if not args.export:
         torch.set_num_threads(args.threads)
-        measure(args.name, args.batch, args.steps, args.momentum, args.compile, args.stay)
+        measure(args.name, args.batch, args.steps, args.momentum, args.autocast, args.compile, args.stay)
         return
     model, data, *_ = build(args.name, args.batch)
     with warnings.catch_warnings():
