@@ -153,38 +153,6 @@ func zeroPoint(c *Invocation, i int) func(k int) float64 {
 	return func(k int) float64 { return get(t.At, k) }
 }
 
-func makeDequantize(c *Invocation) (Run, error) {
-	x, scale, out := c.In[0], c.In[1], c.Out[0]
-	s, err := form.ScalesOf(&c.Call, x, scale)
-	if err != nil {
-		return nil, err
-	}
-	get, okX := form.Reader(x.Type)
-	step, okS := form.Reader(scale.Type)
-	set, okOut := form.Writer(out.Type)
-	if !okX || !okS || !okOut {
-		return nil, unsupported(x.Type)
-	}
-	zero := zeroPoint(c, 2)
-	if signed, is := byteType(x.Type); is && out.Type == graph.Float32 && scale.Type == graph.Float32 && hasRuns(s) {
-		return scaledLines(s, out.Len(), func(k, from, n int) {
-			simd.Dequantize(span[float32](element[float32](out, from), n), span[byte](element[byte](x, from), n),
-				data[float32](scale)[k], simd.Byte{Signed: signed, Zero: int32(zero(k))})
-		}), nil
-	}
-	n := out.Len()
-	part := func(p, _ int) {
-		for i := p * grain; i < min((p+1)*grain, n); i++ {
-			k := scaleOf(s, i)
-			set(out.At, i, (get(x.At, i)-zero(k))*step(scale.At, k))
-		}
-	}
-	return func(w *work.Pool) error {
-		w.For(cuts(n, grain), part)
-		return nil
-	}, nil
-}
-
 // makeDynamicQuantize finds the scale and zero point with which the input's range and 0
 // fit into 8 bits.
 func makeDynamicQuantize(c *Invocation) (Run, error) {
