@@ -52,6 +52,9 @@ type Options struct {
 	// layout of the file. That takes no memory beyond the plan's, but is slower.
 	// The results are the same bits.
 	NoPack bool
+	// PackMore packs a weight in several forms, too, if its readers want them, and computes
+	// dequantized weights once. That is faster, and takes more memory than the plan says.
+	PackMore bool
 	// Without names rewriters of the lowering that are left out ([Lowering]), to find the one
 	// at fault. An unknown name, or a needed rewriter, is an error ([CheckWithout]).
 	Without []string
@@ -99,7 +102,7 @@ type Options struct {
 func (o *Options) below() lower.Options {
 	return lower.Options{
 		Workers: o.Workers, Seed: o.Seed, MemoryLimit: o.MemoryLimit, Held: o.Held, Separate: o.Separate, Poison: o.Poison, Guard: lower.Guard(o.Guard),
-		HostFile: o.HostFile, NoPack: o.NoPack, Without: o.Without, CheckLowering: o.CheckLowering, Device: o.Device, NoReplay: o.NoReplay,
+		HostFile: o.HostFile, NoPack: o.NoPack, PackMore: o.PackMore, Without: o.Without, CheckLowering: o.CheckLowering, Device: o.Device, NoReplay: o.NoReplay,
 		LeaveUpdates: o.LeaveUpdates, NoBLAS: o.NoBLAS, NoDNN: o.NoDNN, DNNFloat32: o.DNNFloat32 || o.TF32, TF32: o.TF32,
 	}
 }

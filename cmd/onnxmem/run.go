@@ -57,7 +57,7 @@ type runCmd struct {
 	CUDNN         string            `group:"machine" seldom:"" name:"cudnn" default:"auto" enum:"auto,all,off" help:"With --device: convolutions by NVIDIA's cuDNN. Where it is found, with their gradients: those of 16 bits (auto), float32, too, for which onnxmem's own kernels were faster (all), or none (off)."`
 	WorkspacesOut string            `group:"output" seldom:"" out:"the workspaces" placeholder:"FILE.json" help:"With --device: write the bytes of scratch that the kernels of each node take, for optimize --workspaces."`
 	Workers       int               `group:"machine" default:"0" placeholder:"N" help:"Goroutines that share the work of a kernel. Default: one for each core. The results do not depend on it."`
-	Pack          string            `group:"machine" seldom:"" default:"yes" enum:"yes,no" help:"Prepack constant weights for the micro-kernels. They take memory outside the plan. yes, or no (slower)."`
+	Pack          string            `group:"machine" seldom:"" default:"yes" enum:"yes,no,more" help:"Prepack constant weights for the micro-kernels, in place of their pages in the file. yes, no (slower), or more: also those that take more memory than the plan says, dequantized or in several forms."`
 	Without       []string          `group:"checks" seldom:"" placeholder:"NAME,..." help:"Leave rewriters out that make one kernel of several nodes, to find the one at fault. All but qdq keep the bits of the results. docs/design/lowering.md lists them (an unknown one lists them, too)."`
 	DebugLowering bool              `group:"checks" seldom:"" name:"debug-lowering" help:"Check after each rewriter that every node is in one task, and that what a task reads is there when it runs."`
 	HostFile      string            `group:"machine" out:"the host pool" placeholder:"FILE" help:"Put the host pool into this new file. The plan was made with --host-link. The file is removed afterwards. Default: in memory."`
@@ -487,7 +487,7 @@ func verdict(bits *vm.Check, reference *vm.ReferenceCheck) error {
 }
 
 func (c *runCmd) options() vm.Options {
-	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", NoReplay: c.Replay == "no", NoBLAS: c.CUBLAS == "off", NoDNN: c.CUDNN == "off", DNNFloat32: c.CUDNN == "all", TF32: c.TF32, HostFile: c.HostFile, Without: c.Without, CheckLowering: c.DebugLowering, LeaveUpdates: true}
+	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", PackMore: c.Pack == "more", NoReplay: c.Replay == "no", NoBLAS: c.CUBLAS == "off", NoDNN: c.CUDNN == "off", DNNFloat32: c.CUDNN == "all", TF32: c.TF32, HostFile: c.HostFile, Without: c.Without, CheckLowering: c.DebugLowering, LeaveUpdates: true}
 	if c.MemoryLimit != nil {
 		opt.MemoryLimit = max(int64(*c.MemoryLimit), 1) // 0 would mean the free memory
 	}

@@ -18,10 +18,16 @@ type Tensor struct {
 	Computed bool
 	Layout   Layout // of an image; the operators around the tensor see Shape
 	Made     any    // identifies a constant that a node computed; else nil
+	// Several says that readers would pack a constant in several forms, which together take more
+	// memory than it does: none of them is kept.
+	Several bool
 	// Alike is an element that all elements equal, so that weights can be packed without them;
 	// nil: none is known.
 	Alike unsafe.Pointer
 }
+
+// Packs reports whether a kernel may keep a packed form of the tensor.
+func (t *Tensor) Packs() bool { return t.Const && !t.Several }
 
 // Fixed reports whether nothing but constants goes into the elements: the tensor is one, or
 // computed from some. A kernel that has several orders of the terms of a sum may choose by

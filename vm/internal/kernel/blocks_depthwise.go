@@ -196,7 +196,7 @@ func (c *Invocation) laneWeights() func(*work.Pool) unsafe.Pointer {
 			}
 		}
 	}
-	if weight.Const {
+	if weight.Packs() {
 		key := form.PackKey{At: weight.At, Type: weight.Type, Lanes: true, Len: channels, K: taps}
 		if weight.Made != nil {
 			key.At, key.Made = nil, weight.Made

@@ -198,7 +198,7 @@ func (z *zeros) at() unsafe.Pointer {
 // how it is packed. It returns false if t or its zero points are not constant, or if no
 // memory may be used for it. other has the zero points of the other side.
 func (c *Invocation) packBytes(v *gemm.Integer, from *gemm.Bytes, z, other *zeros, t *Tensor, off, depth int, right bool) bool {
-	if !t.Const || !z.constant() || depth == 0 || from.Len == 0 {
+	if !t.Packs() || !z.constant() || depth == 0 || from.Len == 0 {
 		return false
 	}
 	z.read()

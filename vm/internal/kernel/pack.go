@@ -32,7 +32,7 @@ func (c *Invocation) packAs(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, d
 	if t.Alike != nil && depth > 0 && format == gemm.Float32 && t.Type == graph.Float32 {
 		return c.packAlike(to, t, right)
 	}
-	if !t.Const || depth == 0 {
+	if !t.Packs() || depth == 0 {
 		return false
 	}
 	m := *from

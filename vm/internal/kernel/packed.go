@@ -128,7 +128,7 @@ func packNibbles(b *form.BitWeights, c *Invocation, p *gemm.Nibbles) (to gemm.Pa
 		switch {
 		case l.from == nil:
 			continue
-		case !l.from.Const || l.bytes == 0:
+		case !l.from.Packs() || l.bytes == 0:
 			return to, false
 		}
 		key := form.PackKey{At: l.from.At, Type: l.from.Type, Right: true, Len: p.N, K: p.K, Step: p.Block, Nibbles: 1 + i}

@@ -102,6 +102,9 @@ func (b *builder) Frame(g *graph.Graph, opsets []graph.Opset, outer *Frame, args
 	if err := b.views(f); err != nil {
 		return nil, err
 	}
+	if b.s.oneForm() {
+		f.findForms()
+	}
 	return f, b.steps(f, opsets, a)
 }
 

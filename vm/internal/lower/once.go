@@ -51,7 +51,7 @@ func (l *lowering) foldWeights() error {
 // computeOnce runs a node that computes a constant for products when the session is
 // built. The node then does nothing at run time.
 func (b *builder) computeOnce(st *Step) {
-	if b.s.Options.NoPack || !st.onlyPacked(graph.None) {
+	if b.s.Options.NoPack || !st.onlyPacked(graph.None) || !b.mayCompute(st) {
 		return
 	}
 	_ = b.computeNow(st) // if no memory may be used for it, the node runs at every step

@@ -16,6 +16,7 @@ type Options struct {
 	Guard         Guard
 	HostFile      string
 	NoPack        bool
+	PackMore      bool
 	Without       []string
 	CheckLowering bool
 	Device        *cuda.Device

@@ -34,6 +34,9 @@ type Site struct {
 
 	checks  checks
 	Missing unsupported
+
+	widens  map[*graph.Tensor]bool // computed constants with more bytes than those that they are made of
+	widened int64                  // how many more
 }
 
 // Flow makes the kernels of nodes that run bodies.
