@@ -23,10 +23,10 @@
 //	          (package alloc/stacking)
 //	order     makes a bare problem of the storages and puts the nodes into its
 //	          best order (package schedule)
-//	recast    runs casts of what stays again where that makes the peak smaller,
-//	          unless a limit is asked for
 //	limit     recomputes or swaps tensors if the peak exceeds a limit, if asked
 //	          (package schedule/budget)
+//	recast    runs casts of what stays again where that makes the peak smaller,
+//	          unless a limit is asked for
 //	place     merges storages that overwrite each other into one buffer, divides the
 //	          buffers among pools, if asked (package alloc/tiers), and assigns
 //	          offsets (package alloc)

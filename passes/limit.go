@@ -8,11 +8,9 @@ import (
 )
 
 // recast runs casts again, if that makes the peak of the best order smaller. Beside a limit, the search
-// for it decides what runs again; pools, ranges and a runtime have the graph as it is.
+// for it has decided what runs again; pools, ranges and a runtime have the graph as it is.
 func recast(ctx context.Context, s *State) error {
-	o := &s.opt
-	asked := o.Limit != nil || o.ExtraPercent > 0 || o.Frontier || s.less.Limit != nil
-	if asked || len(o.Pools) > 0 || s.now.Ranged != nil || o.Runtime != "" || o.Schedule != "" || s.less.fixed {
+	if s.opt.Limit != nil || s.opt.ExtraPercent > 0 || s.less.Limit != nil || s.less.kept != nil {
 		return nil
 	}
 	found, err := limits.Recast(ctx, s.task())

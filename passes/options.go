@@ -215,7 +215,7 @@ const (
 // Limit bounds the memory of a plan.
 type Limit struct {
 	Bytes   int64
-	Percent float64 // of the best order's peak; replaces Bytes if it is greater than 0
+	Percent float64 // of the peak without a limit; replaces Bytes if it is greater than 0
 	Arena   bool    // the limit holds for the arena, too, and not only for the peak
 }
 

@@ -75,6 +75,7 @@ func (s *State) permits() limits.Permits {
 	if o.Host != nil {
 		p.Link, p.Recompute = o.Host.Link, !o.Host.NoRecompute
 	}
+	p.Recast = p.Recompute && len(o.Pools) == 0 && s.now.Ranged == nil && o.Runtime == "" && o.Schedule == "" && !s.less.fixed && !slices.Contains(o.Disable, "recast")
 	one, unrecorded := s.now.Ranged == nil, o.Workspaces == nil
 	free := one && o.Runtime == ""
 	p.Pools = pools.May{

@@ -161,7 +161,7 @@ type Summary struct {
 // Unsliced holds the figures of the graph before regions of it were sliced, and what
 // bounds the peak of its slices. Costs are in per cent of the modelled time of that graph.
 type Unsliced struct {
-	UnslicedPeakBytes  int64 `json:"unsliced_peak_bytes"`        // of its best order
+	UnslicedPeakBytes  int64 `json:"unsliced_peak_bytes"`        // of its best order, or with casts that run again
 	UnslicedBoundBytes int64 `json:"unsliced_lower_bound_bytes"` // for any order of it
 	// AnyCountBoundBytes is a lower bound for these regions in any number of slices, in
 	// any order, if no node runs again and no tensor is swapped.
@@ -344,9 +344,10 @@ type FoldedTensor struct {
 // claimed.
 type Limited struct {
 	LimitBytes       int64    `json:"limit_bytes"`
-	Recast           bool     `json:"recast,omitempty"`      // no limit was asked for: casts run again where that makes the peak smaller
-	LimitArena       bool     `json:"limit_arena,omitempty"` // the limit holds for the arena, too, and not only for the peak
-	PlainPeakBytes   int64    `json:"plain_peak_bytes"`      // of the best order without recomputation
+	Recast           bool     `json:"recast,omitempty"`            // no limit was asked for: casts run again where that makes the peak smaller
+	LimitArena       bool     `json:"limit_arena,omitempty"`       // the limit holds for the arena, too, and not only for the peak
+	PlainPeakBytes   int64    `json:"plain_peak_bytes"`            // of the best order without recomputation
+	RecastPeakBytes  int64    `json:"recast_peak_bytes,omitempty"` // of the plan without a limit, in which casts run again; 0: it is PlainPeakBytes or, with Recast, LimitBytes
 	ExtraCostPercent float64  `json:"extra_cost_percent"`
 	ExtraCostBound   *float64 `json:"extra_cost_lower_bound_percent"` // for any plan below the limit, in any order; nil: not known
 	RecomputedNodes  int      `json:"recomputed_nodes"`
@@ -354,6 +355,17 @@ type Limited struct {
 	SwappedBytes     int64    `json:"swapped_bytes,omitempty"`
 	HostLink         int64    `json:"host_link_bytes_per_second,omitempty"` // in each direction; 0: no host
 	WaitingPercent   float64  `json:"waiting_percent,omitempty"`            // for transfers: a part of the extra cost
+}
+
+// Unlimited returns the peak of the plan without a limit.
+func (l *Limited) Unlimited() int64 {
+	switch {
+	case l.Recast:
+		return l.LimitBytes
+	case l.RecastPeakBytes > 0:
+		return l.RecastPeakBytes
+	}
+	return l.PlainPeakBytes
 }
 
 // FrontierPoint is the cost of a limit.

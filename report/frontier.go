@@ -11,27 +11,28 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// plainPeak returns the peak of the best order without slices and recomputation.
-func plainPeak(p *plan.Plan) int64 {
+// peaks returns the peak of the best order without slices and recomputation, and that of the plan
+// without a limit, of which limits in per cent are.
+func peaks(p *plan.Plan) (plain, unlimited int64) {
 	if u := p.Summary.Unsliced; u != nil {
-		return u.UnslicedPeakBytes
+		return u.UnslicedPeakBytes, u.UnslicedPeakBytes
 	}
 	if l := p.Summary.Limited; l != nil {
-		return l.PlainPeakBytes
+		return l.PlainPeakBytes, l.Unlimited()
 	}
-	return p.Summary.PeakBytes
+	return p.Summary.PeakBytes, p.Summary.PeakBytes
 }
 
 // Frontier prints the cost of limits: a line for each point of the plan's frontier. If
 // the plan was made with slices, the line also has the cost of each means alone.
 func Frontier(w io.Writer, p *plan.Plan) {
-	peak := plainPeak(p)
+	plain, peak := peaks(p)
 	if slices.ContainsFunc(p.Frontier, func(x plan.FrontierPoint) bool { return x.Alone != nil }) {
 		frontierOfMeans(w, p, peak)
 		return
 	}
 	fmt.Fprintf(w, "%-34s %9s %12s %15s\n", "limit", "of peak", "extra time", "no plan below")
-	fmt.Fprintf(w, "%-34s %7.1f %% %10.2f %% %13.2f %%\n", units.Bytes(peak), 100.0, 0.0, 0.0)
+	fmt.Fprintf(w, "%-34s %7.1f %% %10.2f %% %13.2f %%\n", units.Bytes(plain), percentOf(plain, peak), 0.0, 0.0)
 	for _, x := range p.Frontier {
 		fmt.Fprintf(w, "%-34s %7.1f %% %s\n", units.Bytes(x.LimitBytes), percentOf(x.LimitBytes, peak), costOf(x))
 	}
@@ -94,7 +95,7 @@ func costOf(x plan.FrontierPoint) string {
 const frontierTop, frontierTall = 56, 240
 
 // FrontierPicture draws a plan's frontier as SVG. The x-axis has the limits, from the
-// best order's peak down; the y-axis has the extra time of the plans found and its
+// best order's peak down, in per cent of the peak without a limit; the y-axis has the extra time of the plans found and its
 // lower bound. The colours follow the viewer's light or dark scheme.
 func FrontierPicture(w io.Writer, p *plan.Plan) error {
 	_, err := io.WriteString(w, frontierPicture(p, frontierPaper))
@@ -125,7 +126,7 @@ func frontierPicture(p *plan.Plan, paper string) string {
 	if len(p.Frontier) == 0 {
 		return ""
 	}
-	peak := plainPeak(p)
+	plain, peak := peaks(p)
 	most := 1.0
 	for _, x := range p.Frontier {
 		for _, v := range []*float64{x.ExtraCostPercent, x.ExtraCostBound} {
@@ -134,9 +135,9 @@ func frontierPicture(p *plan.Plan, paper string) string {
 			}
 		}
 	}
-	lowest := percentOf(p.Frontier[len(p.Frontier)-1].LimitBytes, peak)
+	highest, lowest := percentOf(plain, peak), percentOf(p.Frontier[len(p.Frontier)-1].LimitBytes, peak)
 	at := func(limit int64) float64 {
-		return left + plotWidth*(100-percentOf(limit, peak))/max(100-lowest, 1)
+		return left + plotWidth*(highest-percentOf(limit, peak))/max(highest-lowest, 1)
 	}
 	up := func(extra float64) float64 { return frontierTop + frontierTall*(1-extra/(1.08*most)) }
 	var out strings.Builder
@@ -152,11 +153,11 @@ func frontierPicture(p *plan.Plan, paper string) string {
 	for _, v := range round(1.08*most, 10) {
 		fmt.Fprintf(&out, `<path class="line" d="M%d %.1fh%d"/><text x="%d" y="%.1f" text-anchor="end">%g %%</text>`+"\n", left, up(v), plotWidth, left-6, up(v)+4, v)
 	}
-	for percent := 100.0; percent >= lowest-1e-9; percent -= 10 {
+	for percent := math.Floor(highest/10+1e-9) * 10; percent >= lowest-1e-9; percent -= 10 {
 		x := at(int64(math.Round(percent / 100 * float64(peak))))
 		fmt.Fprintf(&out, `<path class="line" d="M%.1f %dv%d"/><text x="%.1f" y="%d" text-anchor="middle">%.0f %%</text>`+"\n", x, frontierTop, frontierTall, x, frontierTop+frontierTall+16, percent)
 	}
-	fmt.Fprintf(&out, `<text class="small" x="%d" y="%d">limit, of the best order's peak</text>`+"\n", left, height-8)
+	fmt.Fprintf(&out, `<text class="small" x="%d" y="%d">limit, of the peak without</text>`+"\n", left, height-8)
 	plans, bound := fmt.Sprintf("M%d %.1f", left, up(0)), fmt.Sprintf("M%d %.1f", left, up(0))
 	for _, x := range p.Frontier {
 		if x.ExtraCostPercent != nil {
@@ -170,7 +171,7 @@ func frontierPicture(p *plan.Plan, paper string) string {
 		}
 	}
 	fmt.Fprintf(&out, `<path class="plans" d="%s"/>`+"\n"+`<path class="bound" d="%s"/>`+"\n", plans, bound)
-	if l := p.Summary.Limited; l != nil && l.LimitBytes < peak {
+	if l := p.Summary.Limited; l != nil && l.LimitBytes < plain {
 		fmt.Fprintf(&out, `<circle class="here" cx="%.1f" cy="%.1f" r="4"/>`+"\n", at(l.LimitBytes), up(min(p.Summary.Extra(), 1.08*most)))
 	}
 	out.WriteString("</svg>\n")

@@ -205,7 +205,7 @@ func number(n int, noun string) string {
 
 // limited describes the cost of a limit. u is nil if nothing runs in slices.
 func limited(l *plan.Limited, u *plan.Unsliced) string {
-	plain := l.PlainPeakBytes
+	plain := l.Unlimited()
 	if u != nil {
 		plain = u.UnslicedPeakBytes
 	}

@@ -115,7 +115,7 @@ func (x *explainLimit) print(out io.Writer) {
 	if x.Recast {
 		fmt.Fprintf(out, "\nno limit was asked for; with each cast once, the peak is %s, with some again %s: ", units.Bytes(x.PlainPeakBytes), units.Bytes(x.LimitBytes))
 	} else {
-		fmt.Fprintf(out, "\nthe limit is %s, the peak without it %s: ", units.Bytes(x.LimitBytes), units.Bytes(x.PlainPeakBytes))
+		fmt.Fprintf(out, "\nthe limit is %s, the peak without it %s: ", units.Bytes(x.LimitBytes), units.Bytes(x.Unlimited()))
 	}
 	switch {
 	case len(x.Again) > 0 && len(x.Swaps) > 0:

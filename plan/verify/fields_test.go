@@ -53,6 +53,7 @@ var checkers = []struct {
 	{prover: "limit", fields: "summary.{limit_bytes, limit_arena, extra_cost_percent, recomputed_nodes, swapped_buffers, swapped_bytes, waiting_percent}"},
 	{prover: "casts", fields: "summary.recast"},
 	{prover: "limit", fields: "summary.plain_peak_bytes", claim: "plain_peak_bytes"},
+	{prover: "limit", fields: "summary.recast_peak_bytes", claim: "recast_peak_bytes"},
 	{prover: "limit", fields: "summary.extra_cost_lower_bound_percent", claim: "extra_cost_lower_bound_percent"},
 	{prover: "limit", fields: "summary.host_link_bytes_per_second", claim: "host_link_bytes_per_second"},
 	{prover: "pools", fields: "pools.{name, bytes, capacity, bytes_per_second, read_bytes, written_bytes}, traffic_prices.{step, price}, summary.{slow_traffic_bytes, slow_traffic_lower_bound_bytes, moved_buffers, moved_bytes, resident_read_bytes}"},

@@ -96,11 +96,25 @@ func (v *verifier) limit() bool {
 	return true
 }
 
+// recastPeak checks the plan's figure for the peak of the plan without a limit, in which casts run again.
+// They do where that is below the peak of the best order, and a plan without a limit says so otherwise.
+func (v *verifier) recastPeak(l *plan.Limited) {
+	found := l.RecastPeakBytes
+	switch {
+	case found == 0:
+		return
+	case found < 0, l.Recast, found >= l.PlainPeakBytes:
+		v.Fault(CodeLimit, "summary: recast_peak_bytes: expected a figure below plain_peak_bytes, %d, and none with recast, found %d", l.PlainPeakBytes, found)
+	}
+	v.Claim("recast_peak_bytes")
+}
+
 // plainPeak checks the plan's figure for the peak of the best order without the
 // added nodes. It is at least the bytes that one node takes in every order, and
 // it exceeds the limit. The plan does not contain that order.
 func (v *verifier) plainPeak(l *plan.Limited, peak int64) {
 	found := l.PlainPeakBytes
+	v.recastPeak(l)
 	if v.added == nil {
 		if found != peak {
 			v.Fault(CodeLimit, "summary: plain_peak_bytes: expected the peak, %d, if no node runs again and nothing is swapped out, found %d", peak, found)

@@ -210,34 +210,10 @@ func (s *Solver) expand(steps []int) *schedule.Problem {
 // translate returns the plan for another line, whose order is that of the first runs
 // in steps. A buffer that steps recompute is recomputed in the slot of the next first
 // run.
-func (l *line) translate(plan recomputeSet, steps []int, to *line) (list recomputeSet) {
+func (l *line) translate(plan recomputeSet, steps []int, to *line) recomputeSet {
 	wanted := map[int32]bool{} // tensors
 	for _, m := range plan {
 		wanted[l.tensor[m.buffer()]] = true
 	}
-	step := make([]int32, len(to.order))    // node -> its step
-	makes := make([][]int32, len(to.order)) // node -> its buffers that the plan recomputes
-	for i, v := range to.order {
-		step[v] = int32(i)
-	}
-	for b, t := range to.tensor {
-		if wanted[t] {
-			v := to.order[to.maker[b]]
-			makes[v] = append(makes[v], int32(b))
-		}
-	}
-	next := int32(0)
-	for _, v := range steps {
-		if step[v] == next {
-			next++
-			continue
-		}
-		for _, b := range makes[v] {
-			if next < int32(len(to.order)) && next <= to.until[b] {
-				list = append(list, newRecompute(next, b))
-			}
-		}
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	return to.repeated(steps, func(b int32) bool { return wanted[to.tensor[b]] })
 }

@@ -35,6 +35,11 @@ type Options struct {
 	// problems; 0 is 1.
 	Part int64
 
+	// Known lists plans that the caller has: nodes as they run, like [Plan.Steps]. The order
+	// of their first runs is one to plan from, too. No plan that is returned costs more than
+	// a known one whose peak is within the limit, or less.
+	Known [][]int
+
 	without []string // parts of the search to leave out, by name: for the ablation
 }
 
@@ -121,7 +126,8 @@ type Solver struct {
 	p        *schedule.Problem
 	opt      Options
 	lines    []*line
-	best     int64 // the smallest peak of the given orders
+	known    []entry // Options.Known
+	best     int64   // the smallest peak of the given orders
 	costs    []int64
 	rules    *rules
 	archive  archive
@@ -153,19 +159,33 @@ func New(p *schedule.Problem, orders [][]int32, opt Options) (*Solver, error) {
 	}
 	rules.final = opt.Final
 	s := &Solver{p: p, opt: opt, costs: costs, rules: rules, sharedBy: max(opt.Part, 1)}
-	for i, order := range orders {
-		e, err := p.Evaluate(order)
-		if err != nil {
+	for _, order := range orders {
+		if err := s.addLine(order); err != nil {
 			return nil, err
 		}
-		if i == 0 || e.Peak < s.best {
-			s.best = e.Peak
+	}
+	for _, steps := range opt.Known {
+		if err := s.addKnown(steps); err != nil {
+			return nil, err
 		}
-		s.lines = append(s.lines, newLine(p, order, costs, rules, int32(i)))
-		s.archive.put(entry{line: int32(i), peak: e.Peak})
 	}
 	s.bound = newBound(p, costs, rules, opt)
 	return s, nil
+}
+
+// addLine adds an order to plan from.
+func (s *Solver) addLine(order []int32) error {
+	e, err := s.p.Evaluate(order)
+	if err != nil {
+		return err
+	}
+	index := int32(len(s.lines))
+	if index == 0 || e.Peak < s.best {
+		s.best = e.Peak
+	}
+	s.lines = append(s.lines, newLine(s.p, order, s.costs, s.rules, index))
+	s.archive.put(entry{line: index, peak: e.Peak})
+	return nil
 }
 
 // Solve returns the cheapest plan that it finds with a peak of at most limit

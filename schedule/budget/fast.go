@@ -1,6 +1,9 @@
 package budget
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // At fast effort the search for a limit ends after fastWork if it has found a plan,
 // and after lastWork in any case. The bound's work is nodes²/fastCuts, but at most
@@ -24,7 +27,7 @@ func (s *Solver) fast(w *work, limits []int64) {
 	}
 }
 
-// planFast plans for one limit. It first plans from each order in large batches, with
+// planFast plans for one limit, from known plans first. Then it plans from each order in large batches, with
 // at most half of the work. Then it plans guided by minimum cuts, from the order of
 // the cheapest plan so far, and then from each order in other batches. On DenseNet-121
 // at 80 % the guided plans lower the extra time from 4.70 to 3.57 % (lower bound
@@ -43,6 +46,11 @@ func (s *Solver) planFast(w *work, all []*chainer, limit int64) {
 			c.prune(&plan, nil)
 			c.record(&s.archive, plan)
 		}
+	}
+	for _, x := range s.known {
+		c := all[x.line]
+		c.limit = limit
+		try(c, slices.Clone(x.set), greedyOptions{batch: 0.5, thresholds: plain})
 	}
 	for i, batch := range [...]float64{0.5, 0.25, 0.1, 0} {
 		for _, c := range all {

@@ -18,6 +18,8 @@ const (
 // fill searches for plans on a grid of limits that depends on the problem alone. All
 // plans go into the archive, which then serves any limit.
 //
+// First, known plans go down the grid by themselves (descendKnown). Then:
+//
 //  1. For the two best lines and each limit of the grid, descending: greedy plans,
 //     guided by the cuts around the limit, from the plan of the previous limit, and
 //     from the empty plan with several batches; each is pruned.
@@ -43,6 +45,7 @@ func (s *Solver) fill(w *work) {
 		s.reach(w, all)
 		return
 	}
+	s.descendKnown(all, grid)
 	lines := s.bestLines(all, grid)
 	pace := pacer{w, w.done, s.effort(descendWork), len(lines) * len(grid), 0}
 	for _, c := range lines {
@@ -106,11 +109,25 @@ func (s *Solver) starts(all []*chainer, limit int64, number int) (list []entry) 
 	return append([]entry{*first}, list[:min(len(list), number-1)]...)
 }
 
-// grid returns the limits for which the archive is filled, descending.
+// grid returns the limits for which the archive is filled, descending. Known plans with a smaller peak
+// than all orders divide it: below the smallest of them, it goes down in steps of that one.
 func (s *Solver) grid() (grid []int64) {
-	for percent := int64(100 - gridStep); percent >= gridLast; percent -= gridStep {
-		grid = append(grid, s.best/100*percent+s.best%100*percent/100)
+	steps := func(of, above int64) {
+		for percent := int64(100 - gridStep); percent >= gridLast; percent -= gridStep {
+			if limit := of/100*percent + of%100*percent/100; limit > above {
+				grid = append(grid, limit)
+			}
+		}
 	}
+	least := s.best
+	for _, x := range s.known {
+		least = min(least, x.peak)
+	}
+	if least < s.best {
+		steps(s.best, least)
+		grid = append(grid, least)
+	}
+	steps(least, 0)
 	return grid
 }
 

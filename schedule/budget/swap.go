@@ -24,10 +24,11 @@ type SwapOptions struct {
 	// NoRecompute excludes plans in which nodes run again.
 	NoRecompute bool
 
-	// KeepOrders, Final and Part are as in [Options].
+	// KeepOrders, Final, Part and Known are as in [Options].
 	KeepOrders bool
 	Final      []bool
 	Part       int64
+	Known      [][]int
 
 	// Stays marks the tensors of the problem that must not be swapped out; nil marks
 	// none.
@@ -218,7 +219,7 @@ func (s *Swapper) addRecompute(ctx context.Context, limits []int64, found []*Swa
 	if s.combined == nil {
 		w := &work{ctx: ctx, most: math.MaxInt64}
 		// The search without a link, as a whole: with one, no plan costs more.
-		alone, err := New(s.p, s.orders, Options{Effort: s.opt.Effort, KeepOrders: s.opt.KeepOrders, Final: s.opt.Final, Part: s.opt.Part, without: s.opt.without})
+		alone, err := New(s.p, s.orders, Options{Effort: s.opt.Effort, KeepOrders: s.opt.KeepOrders, Final: s.opt.Final, Part: s.opt.Part, Known: s.opt.Known, without: s.opt.without})
 		if err != nil {
 			panic("swap: " + err.Error()) // NewSwapper has checked the problem and the orders
 		}

@@ -26,7 +26,7 @@ func (s *Task) shareAgain(ctx, within context.Context, k *Kept) (found bool, err
 		if b.swapper == nil || b.host.swapsOnly {
 			return false, nil
 		}
-		if search, err = s.newSearch(b.Before, nil, 0, nil); err != nil {
+		if search, err = s.newSearch(b.Before, b.casts, nil, 0, nil); err != nil {
 			return false, err
 		}
 	}

@@ -19,6 +19,7 @@ type Base struct {
 	sliced        *slicedModel      // nil: the graph without slices
 	problem       *schedule.Problem // of the main graph in the order of the file
 	search        *Search           // nil until it is needed
+	casts         *recasting        // the plan without a limit in which casts run again; nil: it is the best order
 }
 
 // Orders returns what was found for the order of the main graph; nil if there is no base.
@@ -58,7 +59,7 @@ func (b *Base) searched() (*Search, error) {
 		if b.sliced != nil {
 			part = basePart
 		}
-		b.search, err = b.s.newSearch(b.Main, b.s.Permits.host(), part, nil)
+		b.search, err = b.s.newSearch(b.Main, b.casts, b.s.Permits.host(), part, nil)
 	}
 	return b.search, err
 }
@@ -124,6 +125,9 @@ func (b *Base) order(ctx context.Context) error {
 	}
 	b.problem = t.Main.Problem()
 	if err := t.Main.Order(ctx, x); err != nil {
+		return fmt.Errorf("slices: %w", err)
+	}
+	if b.casts, err = s.recast(ctx, t.Main); err != nil {
 		return fmt.Errorf("slices: %w", err)
 	}
 	s.How.Log.TimedOut = s.How.Log.TimedOut || log.TimedOut

@@ -34,7 +34,7 @@ func Slices(ctx context.Context, of Task) (*Chosen, error) {
 	var found *way
 	switch {
 	case opt.Limit != nil:
-		limit := opt.Limit.Of(w.peak())
+		limit := opt.Limit.Of(w.unlimited())
 		if found, err = w.keeping(ctx, limit); err == nil && found == nil {
 			err = w.error(ctx, limit.Bytes)
 		}
@@ -66,8 +66,11 @@ func (w *weigher) adopt(ctx context.Context, c *Chosen, found *way) error {
 	if err != nil {
 		return err
 	}
-	plain := w.plain.Main
-	c.Slices = &Sliced{m, plain.Loads.Peak, plain.Solved.Bound, anyCount, w.least, w.relaxed}
+	bound := w.plain.Main.Solved.Bound
+	if casts := w.plain.casts; casts != nil {
+		bound = casts.free.Bound
+	}
+	c.Slices = &Sliced{m, w.unlimited(), bound, anyCount, w.least, w.relaxed}
 	if c.Model, err = m.from.rewrite(m); err != nil {
 		return err
 	}

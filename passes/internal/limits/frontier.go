@@ -8,14 +8,25 @@ import (
 )
 
 // frontierStep is the step between the limits of the frontier, in per cent of the
-// best order's peak.
+// peak without a limit.
 const frontierStep = 5
 
-// frontierLimits returns the limits of the frontier, given the best order's peak.
-func frontierLimits(peak int64) (limits []int64) {
-	for percent := int64(100 - frontierStep); percent > 0; percent -= frontierStep {
-		limits = append(limits, peak/100*percent+peak%100*percent/100)
+// frontierLimits returns the limits of the frontier, descending, given the peaks of the best order and
+// of the plan without a limit. If that is smaller, it is among them, and so are limits above it in steps
+// of the best order's peak.
+func frontierLimits(best, unlimited int64) (limits []int64) {
+	steps := func(peak, above int64) {
+		for percent := int64(100 - frontierStep); percent > 0; percent -= frontierStep {
+			if limit := peak/100*percent + peak%100*percent/100; limit > above || above == 0 {
+				limits = append(limits, limit)
+			}
+		}
 	}
+	if unlimited < best {
+		steps(best, unlimited)
+		limits = append(limits, unlimited)
+	}
+	steps(unlimited, 0)
 	return limits
 }
 
@@ -28,7 +39,7 @@ func (b *Search) frontier(ctx context.Context) []plan.FrontierPoint {
 		none := 0.0
 		return []plan.FrontierPoint{{LimitBytes: b.Before.Loads.Peak, ExtraCostPercent: &none, ExtraCostBound: &none}}
 	}
-	limits := frontierLimits(b.Before.Loads.Peak)
+	limits := frontierLimits(b.Before.Loads.Peak, b.unlimited())
 	points := []plan.FrontierPoint{}
 	for i, p := range b.plans(ctx, limits) {
 		x := plan.FrontierPoint{LimitBytes: limits[i], Impossible: p.Feasible == budget.Impossible}

@@ -21,7 +21,11 @@ func Keep(ctx context.Context, s Task, known *Base, c Choice, asked bool) (*Kept
 	search, end := x.Context(ctx)
 	defer end()
 	s.asItIs = s.stays()
-	b, err := s.newSearch(of.Main, s.Permits.host(), 0, known.searches())
+	casts, err := s.recast(ctx, of.Main)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.newSearch(of.Main, casts, s.Permits.host(), 0, known.searches())
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +37,7 @@ func Keep(ctx context.Context, s Task, known *Base, c Choice, asked bool) (*Kept
 		s.chooseLimit(search, b, k)
 	}
 	if k.Limit == nil {
-		if b.shared != nil {
+		if b.shared != nil && casts == nil { // else the pass recast follows
 			k.giveAliases(b)
 		}
 		return k, nil
@@ -93,7 +97,7 @@ func (s *Task) fitsExtra(known *Base, percent float64) bool {
 func (s *Task) shareFirst(ctx context.Context, b *Search, limit *Limit) (unshared bool, err error) {
 	r := b.Before
 	if limit = cmp.Or(limit, s.Asked.Limit); limit != nil {
-		limit = limit.Of(r.Loads.Peak)
+		limit = limit.Of(b.unlimited())
 	}
 	less := limit == nil || limit.Arena || limit.Bytes < r.Loads.Peak || s.Asked.Frontier
 	if !s.Permits.Aliases || s.Ranged != nil || !less || !r.MovesBytes() {
@@ -113,7 +117,7 @@ func (s *Task) shareFirst(ctx context.Context, b *Search, limit *Limit) (unshare
 func (s *Task) chooseLimit(search context.Context, b *Search, k *Kept) {
 	limit := b.Before.Loads.Peak
 	if s.Asked.Limit != nil {
-		best := limit
+		best := b.unlimited()
 		if t := b.Before.Traversal; t != nil {
 			best = t.BestPeakBytes
 		}

@@ -73,7 +73,7 @@ func costIn(host func(*Permits) *host) func(*weigher, context.Context, []int64) 
 	return func(w *weigher, ctx context.Context, limits []int64) ([]*float64, error) {
 		with := w.plain.searched
 		if w.s.Permits.Link > 0 { // that search does more than this mean alone
-			with = func() (*Search, error) { return w.s.newSearch(w.plain.Main, host(&w.s.Permits), 0, nil) }
+			with = func() (*Search, error) { return w.s.newSearch(w.plain.Main, w.plain.casts, host(&w.s.Permits), 0, nil) }
 		}
 		search, err := with()
 		if err != nil {

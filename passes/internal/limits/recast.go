@@ -20,8 +20,38 @@ import (
 // its peak smaller. It returns nil if it does not.
 func Recast(ctx context.Context, s Task) (*Kept, error) {
 	r := s.Main
+	found, err := s.recast(ctx, r)
+	if err != nil || found == nil {
+		return nil, err
+	}
+	s.asItIs = true
+	b, err := s.newSearch(r, nil, nil, 0, nil)
+	if err != nil {
+		return nil, err
+	}
+	x := s.search()
+	x.Fixed, x.FixedBodies = true, true
+	k := &Kept{Search: b}
+	if k.Trial, err = b.Turned(ctx, &s.Trial, found.steps, nil, x, nil); err != nil || k.Main.Loads.Peak >= r.Loads.Peak {
+		return nil, err
+	}
+	b.found, b.limit, b.recast = b.asItIs(k.Main.Loads.Peak), &Limit{Bytes: k.Main.Loads.Peak}, true
+	b.TakeBound(k.Main, found.free)
+	return k, nil
+}
+
+// recasting is a plan of a main graph without a limit in which casts run again.
+type recasting struct {
+	peak  int64
+	steps []int            // the nodes as they run, by step in the best order
+	free  *schedule.Result // of the problem with casts apart, whose bound holds whichever run again
+}
+
+// recast looks for the plan of a main graph, which is in its best order, with casts that run again. It
+// returns nil if none makes the peak smaller, or it is not permitted.
+func (s *Task) recast(ctx context.Context, r *planner.Region) (*recasting, error) {
 	casts := r.Casts()
-	if !slices.ContainsFunc(casts, func(c planner.Cast) bool { return len(c.Readers) > 1 }) {
+	if !s.Permits.Recast || !slices.ContainsFunc(casts, func(c planner.Cast) bool { return len(c.Readers) > 1 }) {
 		return nil, nil
 	}
 	p := r.ProblemApart(casts)
@@ -29,50 +59,36 @@ func Recast(ctx context.Context, s Task) (*Kept, error) {
 		return nil, nil // whatever runs again
 	}
 	x, cost := s.search(), s.Costs.Of(r.G)
-	free, err := r.CastOrders(ctx, p, casts, planner.AnyTime, x)
-	if err != nil {
-		return nil, err
-	}
-	var best *recasting
+	found := &recasting{}
+	var best *castOrder
 	// In an order that is best whatever the updates, a reader may run behind one, and then holds its
 	// cast from before it. That seldom raises the peak.
 	for _, when := range []planner.CastTime{planner.AnyTime, planner.BeforeUpdates, planner.AsNodes} {
-		orders := free.Orders
-		if when != planner.AnyTime {
-			kept, err := r.CastOrders(ctx, p, casts, when, x)
-			if err != nil {
-				return nil, err
-			}
-			orders = kept.Orders
-		}
-		if best, err = bestRecasting(r, p, casts, cost, orders, best); err != nil {
+		solved, err := r.CastOrders(ctx, p, casts, when, x)
+		if err != nil {
 			return nil, err
 		}
-		if best.peak <= free.Bound {
+		if when == planner.AnyTime {
+			found.free = solved
+		}
+		if best, err = bestCastOrder(r, p, casts, cost, solved.Orders, best); err != nil {
+			return nil, err
+		}
+		if best.peak <= found.free.Bound {
 			break
 		}
 	}
 	if best.peak >= r.Loads.Peak {
 		return nil, nil
 	}
-	s.asItIs = true
-	b, err := s.newSearch(r, nil, 0, nil)
-	if err != nil {
-		return nil, err
-	}
-	x.Fixed, x.FixedBodies = true, true
-	k := &Kept{Search: b}
-	if k.Trial, err = b.Turned(ctx, &s.Trial, best.steps(r), nil, x, nil); err != nil || k.Main.Loads.Peak >= r.Loads.Peak {
-		return nil, err
-	}
-	b.found, b.limit, b.recast = b.asItIs(k.Main.Loads.Peak), &Limit{Bytes: k.Main.Loads.Peak}, true
-	b.TakeBound(k.Main, free)
-	return k, nil
+	found.peak, found.steps = best.peak, best.steps(r)
+	return found, nil
 }
 
-// recasting is an order of the nodes without casts, and where these run.
-type recasting struct {
+// castOrder is an order of the nodes without casts, and where these run.
+type castOrder struct {
 	order []int32 // of nodes, without casts and views of them
+	live  []int64 // parallel: the bytes that are live, of casts those that are decided to be
 	casts []castRuns
 	peak  int64
 	extra int64 // nanoseconds of the runs after the first
@@ -81,23 +97,24 @@ type recasting struct {
 // castRuns says at which of its readers a cast runs, in an order.
 type castRuns struct {
 	*planner.Cast
-	cost int64
-	at   []int  // positions of what reads it, ascending, with that of the first update if some follow it
-	runs []bool // parallel: the cast runs right before it
-	late int    // the number of those after the first update: they read what was cast before it
-	held bool   // the update is listed, and only holds the cast
+	bytes int64
+	cost  int64
+	at    []int  // positions of what reads it, ascending, with that of the first update if some follow it
+	runs  []bool // parallel: the cast runs right before it
+	late  int    // the number of those after the first update: they read what was cast before it
+	held  bool   // the update is listed, and only holds the cast
 }
 
-// bestRecasting returns the recasting with the smallest peak of some orders, then with the least time, and
+// bestCastOrder returns the one with the smallest peak of some orders, then with the least time, and
 // the first of equals. known is another one, or nil.
-func bestRecasting(r *planner.Region, p *schedule.Problem, casts []planner.Cast, cost []int64, orders [][]int32, known *recasting) (*recasting, error) {
+func bestCastOrder(r *planner.Region, p *schedule.Problem, casts []planner.Cast, cost []int64, orders [][]int32, known *castOrder) (*castOrder, error) {
 	best := known
 	for _, order := range orders {
 		e, err := p.Evaluate(order)
 		if err != nil {
 			return nil, err
 		}
-		c := newRecasting(casts, cost, order, e.Loads, p, r)
+		c := newCastOrder(r, casts, cost, order, e.Loads)
 		if best == nil || cmp.Or(cmp.Compare(c.peak, best.peak), cmp.Compare(c.extra, best.extra)) < 0 {
 			best = c
 		}
@@ -105,51 +122,19 @@ func bestRecasting(r *planner.Region, p *schedule.Problem, casts []planner.Cast,
 	return best, nil
 }
 
-// newRecasting decides for an order of the problem with casts apart, with these loads, where casts
+// newCastOrder decides for an order of the problem with casts apart, with these loads, where casts
 // run.
-func newRecasting(casts []planner.Cast, cost []int64, order []int32, loads []int64, p *schedule.Problem, r *planner.Region) *recasting {
-	c := &recasting{}
-	apart := map[int32]bool{} // nodes that are no part of the order
-	for _, x := range casts {
-		apart[int32(x.Maker)] = true
-		for _, v := range x.Views {
-			apart[int32(v)] = true
-		}
-	}
-	var live []int64
-	at := make([]int, len(order))
-	for i, n := range order {
-		if !apart[n] {
-			at[n] = len(c.order)
-			c.order, live = append(c.order, n), append(live, loads[i])
-		}
-	}
+func newCastOrder(r *planner.Region, casts []planner.Cast, cost []int64, order []int32, loads []int64) *castOrder {
+	c := &castOrder{}
+	at := c.without(casts, order, loads)
 	for i := range casts {
-		c.casts = append(c.casts, runsOf(&casts[i], cost, at))
+		x := runsOf(&casts[i], at)
+		x.bytes, x.cost = r.Storages[x.Storage].Bytes, cost[x.Maker]
+		c.casts = append(c.casts, x)
 	}
-	// Readers behind an update hold what was cast before it.
-	hold := func(x *castRuns, from, to int) { // between two positions, without these
-		bytes := r.Storages[x.Storage].Bytes
-		for i := from + 1; i < to; i++ {
-			live[i] += bytes
-		}
-	}
-	for i := range c.casts {
-		if x := &c.casts[i]; x.late > 0 {
-			update := len(x.at) - x.late - 1
-			if x.held {
-				live[x.at[update]] += r.Storages[x.Storage].Bytes
-			}
-			for k := update; k+1 < len(x.at); k++ {
-				hold(x, x.at[k], x.at[k+1])
-				x.runs[k+1] = false
-			}
-		}
-	}
-	for _, l := range live {
-		c.peak = max(c.peak, l)
-	}
-	c.share(live, hold, r)
+	c.holdLate()
+	c.peak = slices.Max(append([]int64{0}, c.live...))
+	c.share()
 	for i := range c.casts {
 		x := &c.casts[i]
 		runs := 0
@@ -163,9 +148,53 @@ func newRecasting(casts []planner.Cast, cost []int64, order []int32, loads []int
 	return c
 }
 
+// without takes the nodes of an order but casts and views of these. It returns the position of each node.
+func (c *castOrder) without(casts []planner.Cast, order []int32, loads []int64) (at []int) {
+	apart := map[int32]bool{}
+	for _, x := range casts {
+		apart[int32(x.Maker)] = true
+		for _, v := range x.Views {
+			apart[int32(v)] = true
+		}
+	}
+	at = make([]int, len(order))
+	for i, n := range order {
+		if !apart[n] {
+			at[n] = len(c.order)
+			c.order, c.live = append(c.order, n), append(c.live, loads[i])
+		}
+	}
+	return at
+}
+
+// hold keeps a cast between two positions, without these.
+func (c *castOrder) hold(x *castRuns, from, to int) {
+	for i := from + 1; i < to; i++ {
+		c.live[i] += x.bytes
+	}
+}
+
+// holdLate lets readers behind an update hold what was cast before it.
+func (c *castOrder) holdLate() {
+	for i := range c.casts {
+		x := &c.casts[i]
+		if x.late == 0 {
+			continue
+		}
+		update := len(x.at) - x.late - 1
+		if x.held {
+			c.live[x.at[update]] += x.bytes
+		}
+		for k := update; k+1 < len(x.at); k++ {
+			c.hold(x, x.at[k], x.at[k+1])
+			x.runs[k+1] = false
+		}
+	}
+}
+
 // runsOf lists what reads a cast, which runs before each.
-func runsOf(cast *planner.Cast, cost []int64, at []int) castRuns {
-	x := castRuns{Cast: cast, cost: cost[cast.Maker]}
+func runsOf(cast *planner.Cast, at []int) castRuns {
+	x := castRuns{Cast: cast}
 	for _, n := range cast.Readers {
 		x.at = append(x.at, at[n])
 	}
@@ -194,7 +223,7 @@ func runsOf(cast *planner.Cast, cost []int64, at []int) castRuns {
 
 // share keeps casts between readers instead of running them again, where that does not raise the
 // peak: first those that take the most time, and of these the ones whose readers are nearest.
-func (c *recasting) share(live []int64, hold func(x *castRuns, from, to int), r *planner.Region) {
+func (c *castOrder) share() {
 	type gap struct{ cast, k int } // between readers k-1 and k
 	var gaps []gap
 	for i := range c.casts {
@@ -210,9 +239,9 @@ func (c *recasting) share(live []int64, hold func(x *castRuns, from, to int), r 
 	})
 	for _, g := range gaps {
 		x := &c.casts[g.cast]
-		from, to, bytes := x.at[g.k-1], x.at[g.k], r.Storages[x.Storage].Bytes
-		if fits := !slices.ContainsFunc(live[min(from+1, to):to], func(l int64) bool { return l+bytes > c.peak }); fits {
-			hold(x, from, to)
+		from, to := x.at[g.k-1], x.at[g.k]
+		if fits := !slices.ContainsFunc(c.live[min(from+1, to):to], func(l int64) bool { return l+x.bytes > c.peak }); fits {
+			c.hold(x, from, to)
 			x.runs[g.k] = false
 		}
 	}
@@ -220,7 +249,7 @@ func (c *recasting) share(live []int64, hold func(x *castRuns, from, to int), r 
 
 // steps lists the nodes of a main graph as they run: views of a cast behind its first run, before
 // what reads them first. Views of later runs need no steps.
-func (c *recasting) steps(r *planner.Region) []int {
+func (c *castOrder) steps(r *planner.Region) []int {
 	runs := make([][]*planner.Cast, len(c.order)) // by position: the casts that run there
 	views := map[graph.NodeID]bool{}              // of casts, that have not run
 	for i := range c.casts {

@@ -27,18 +27,21 @@ type Search struct {
 
 	shared  *planner.Region // the plan with aliases of the graph as it is; nil: there is no better one
 	recast  bool            // nobody asked for a limit: casts run again where that makes the peak smaller
+	casts   *recasting      // what that plan is; nil: it is that of the best order
 	relaxed *Search         // of all plans with aliases, for its bounds alone; nil: those of plans without hold
 }
 
-// newSearch sets up the search in a main graph, whose nodes must be in the best order.
+// newSearch sets up the search in a main graph, whose nodes must be in the best order. casts is the plan
+// without a limit in which casts run again, or nil, which the search has from the start: it would not
+// find it, since in the best order all of these casts live at once, and each saves little.
 // host is the memory to which tensors may be swapped, or nil. The search does one part of
 // that many; 0: all. known is another one, whose work need not be done again; nil: there is none.
-func (s *Task) newSearch(r *planner.Region, host *host, part int64, known *Search) (*Search, error) {
+func (s *Task) newSearch(r *planner.Region, casts *recasting, host *host, part int64, known *Search) (*Search, error) {
 	costs := s.Costs.Of(r.G)
 	p := repeat.BudgetProblem(r, costs)
-	b := &Search{Repetition: *repeat.New(r, costs), problem: p, host: host}
+	b := &Search{Repetition: *repeat.New(r, costs), problem: p, host: host, casts: casts}
 	if known != nil && reflect.DeepEqual(known.problem, p) {
-		b.solver, b.swapper = known.solver, known.swapper
+		b.solver, b.swapper, b.casts = known.solver, known.swapper, known.casts
 		return b, nil
 	}
 	if s.asItIs {
@@ -67,15 +70,19 @@ func (s *Task) newSearch(r *planner.Region, host *host, part int64, known *Searc
 	if s.How.UpdatesLast {
 		final = planner.UpdateNodes(r.G)
 	}
+	var plans [][]int
+	if casts != nil {
+		plans = append(plans, casts.steps)
+	}
 	var err error
 	if b.host == nil {
 		b.solver, err = budget.New(p, distinct(orders), budget.Options{
-			Effort: s.How.Effort, KeepOrders: keepOrders, Final: final, Part: part,
+			Effort: s.How.Effort, KeepOrders: keepOrders, Final: final, Part: part, Known: plans,
 		})
 	} else {
 		b.swapper, err = budget.NewSwapper(p, distinct(orders), budget.SwapOptions{
 			Effort: s.How.Effort, Link: b.host.link, NoRecompute: b.host.swapsOnly, Stays: repeat.MustStay(r, p),
-			KeepOrders: keepOrders, Final: final, Part: part,
+			KeepOrders: keepOrders, Final: final, Part: part, Known: plans,
 		})
 	}
 	if err != nil {
@@ -108,6 +115,14 @@ func (s *Task) relaxedSearch(b *Search) (*Search, error) {
 		return nil, fmt.Errorf("internal error: %w", err)
 	}
 	return &Search{Repetition: repeat.Repetition{Before: q}, problem: p, solver: solver}, nil
+}
+
+// unlimited is the peak of the plan without a limit, before nodes share bytes that they only move.
+func (b *Search) unlimited() int64 {
+	if b.casts != nil {
+		return b.casts.peak
+	}
+	return b.Before.Loads.Peak
 }
 
 // obstacle says why a limit is impossible for a search without swaps; nil if it is not proven to be.
@@ -220,6 +235,9 @@ func (b *Search) Limited(r *planner.Region, steps []plan.Step) *plan.Limited {
 	l.Recast = b.recast && l.RecomputedNodes > 0
 	if l.RecomputedNodes == 0 && l.SwappedBuffers == 0 {
 		l.PlainPeakBytes = r.Loads.Peak // with aliases, it is less than before
+	}
+	if b.casts != nil && b.casts.peak < l.PlainPeakBytes {
+		l.RecastPeakBytes = b.casts.peak
 	}
 	if plain > 0 {
 		l.WaitingPercent = 100 * waiting / plain

@@ -37,11 +37,11 @@ type Asked struct {
 // Limit bounds the memory of a plan.
 type Limit struct {
 	Bytes   int64
-	Percent float64 // of the best order's peak; replaces Bytes if it is greater than 0
+	Percent float64 // of the peak without a limit; replaces Bytes if it is greater than 0
 	Arena   bool    // the limit holds for the arena, too, and not only for the peak
 }
 
-// Of returns the limit with its bytes, given the best order's peak.
+// Of returns the limit with its bytes, given the peak without a limit.
 func (l *Limit) Of(peak int64) *Limit {
 	if l.Percent > 0 {
 		return &Limit{Bytes: int64(math.Floor(l.Percent / 100 * float64(peak))), Arena: l.Arena}
@@ -52,6 +52,7 @@ func (l *Limit) Of(peak int64) *Limit {
 // Permits say what may be done to need less memory.
 type Permits struct {
 	Recompute    bool  // nodes may run again
+	Recast       bool  // casts of what stays may, without a limit, too
 	Link         int64 // tensors may be swapped to a host at that many bytes per second, in each direction; 0: there is none
 	Slices       bool  // regions may run in slices
 	Sums         bool  // these may divide sums

@@ -12,7 +12,7 @@ import (
 func (w *weigher) frontier(ctx context.Context) ([]plan.FrontierPoint, error) {
 	search, end := w.s.search().Context(ctx)
 	defer end()
-	limits := frontierLimits(w.peak())
+	limits := frontierLimits(w.peak(), w.unlimited())
 	alone := make([]plan.FrontierAlone, len(limits))
 	for _, m := range w.means {
 		if m.cost == nil {

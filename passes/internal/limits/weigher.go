@@ -146,6 +146,14 @@ func (w *weigher) meets(limit int64) bool {
 // peak is that of the graph without slices, in its best order.
 func (w *weigher) peak() int64 { return w.plain.Main.Loads.Peak }
 
+// unlimited is the peak of the plan without a limit.
+func (w *weigher) unlimited() int64 {
+	if w.plain.casts != nil {
+		return w.plain.casts.peak
+	}
+	return w.peak()
+}
+
 // sees notes a sliced model.
 func (w *weigher) sees(m *slicedModel) {
 	if m == nil {

@@ -43,7 +43,7 @@ def optimize(
 
     dims binds open dimensions by name or by place (``{"batch": 8, "x[2]": 128}``); a text
     such as "1..64" or "1,2,4" makes one plan for all of these lengths. limit is the
-    largest peak, in bytes or as a text such as "8GiB" or "60%" of the best order's peak:
+    largest peak, in bytes or as a text such as "8GiB" or "60%" of the peak without it:
     tensors are recomputed until it is met. train makes one training step first, and may
     have its flags: ``train={"optimizer": "adamw"}``; with out, the parameters' first
     values are beside it. options are further flags of ``onnxmem optimize``.
