@@ -158,10 +158,7 @@ func makeGemm(c *Invocation) (Run, error) {
 		p.bias, p.last = c.In[2], true
 		return p.make()
 	}
-	switch {
-	case isHalf(c.Out[0]):
-		return (&Kernel{Make: makeGemm}).widened(c)
-	case c.Out[0].Type == graph.Float32:
+	if isHalf(c.Out[0]) || c.Out[0].Type == graph.Float32 {
 		// C is added where a bias is, and where a C of the result's shape is: a slice of one row
 		// or column may have that shape, and has the bits of the whole.
 		return makeGemmOver(c)
@@ -276,7 +273,7 @@ func (p *product) packed() (Run, error) {
 			right++
 		}
 	}
-	kept := len(v.list) == 1 && right == 0 && b.Type == graph.Float32 && p.m <= fewRows && p.k > 0 && p.c.Runtime.Keep(1, gemm.PackedBBytes(p.n, p.k))
+	kept := len(v.list) == 1 && right == 0 && p.m <= fewRows && p.k > 0 && p.c.Runtime.Keep(1, gemm.PackedBBytes(p.n, p.k))
 	if kept {
 		v.list[0].B = &sides[0].packedB
 	}

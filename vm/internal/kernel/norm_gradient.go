@@ -16,8 +16,8 @@ import (
 type NormGradient struct {
 	X, D, Scale *Tensor // the image, the gradient of the result, the scale
 	Out         *Tensor // the gradient of the image, which may overwrite X or D
-	// Mask, if not nil, says where D counts; elsewhere Otherwise stands for it. Out must
-	// not overwrite X then, and all is done at one step.
+	// Mask, if not nil, says where D counts; elsewhere Otherwise stands for it. All is done at
+	// one step then, and Out must not overwrite X if D is of float32, whose masked planes it holds.
 	Mask      *Tensor
 	Otherwise float32
 	Epsilon   float32

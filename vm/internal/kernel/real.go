@@ -77,6 +77,11 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 		v := &p.list[i]
 		at, m, n, stride := tileLines(v, tile)
 		sums := pool.Each(worker, block)
+		if v.Beta != 0 {
+			for r := range m {
+				simd.Widen(span[float32](unsafe.Add(sums, 4*r*n), n), span[uint16](element[uint16](out, (first+i)*size+at+r*stride), n), narrowType(out.Type))
+			}
+		}
 		v.TileAt(tile, sums, lineStep(v, n), terms.at((first+i)%groups*step), pool.Each(worker, each))
 		for r := range m {
 			simd.Round(span[uint16](element[uint16](out, (first+i)*size+at+r*stride), n),

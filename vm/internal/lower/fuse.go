@@ -22,7 +22,7 @@ func (l *lowering) findActivations() error {
 // that node reads them.
 func (st *Step) activation() *Step {
 	f, maker := st.Frame, st.result()
-	if by := kernel.Lookup(st.Node().Domain, st.Node().Op); by == nil || !by.Fuses || len(maker.Node().Outputs) != 1 || maker.Node().Outputs[0] < 0 {
+	if by := kernel.Lookup(st.Node().Domain, st.Node().Op); by == nil || !by.Fuses || len(maker.Node().Outputs) == 0 || maker.Node().Outputs[0] < 0 {
 		return nil
 	}
 	out := maker.Node().Outputs[0]

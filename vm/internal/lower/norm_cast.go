@@ -92,7 +92,7 @@ func (g *normGradient) vacant(step int) bool {
 			continue
 		}
 		on := g.f.Tensors[t]
-		exact := on.At == out.At && on.Bytes() == out.Bytes() && t != g.mask && (t != g.x || g.mask < 0)
+		exact := on.At == out.At && on.Bytes() == out.Bytes() && t != g.mask
 		if !exact && values.Overlap(on, out) {
 			return false
 		}

@@ -252,10 +252,10 @@ func (g *normGradient) clear(sum graph.NodeID) bool {
 
 // choose returns the chain with the node that sets the gradient to 0 where an activation did
 // not pass the image on; nil if there is none, others read its result, or no kernel takes it:
-// that of the CPU does, unless the result overwrites the image.
+// that of the CPU does, unless the masked gradient has no place but that of the image.
 func (g *normGradient) choose() *normGradient {
 	m := g.f.Graph.Tensors[g.d].Maker
-	if m < 0 || g.f.Site.GPU != nil || g.at(g.result) == g.at(g.x) {
+	if m < 0 || g.f.Site.GPU != nil {
 		return nil
 	}
 	n := g.f.Graph.Nodes[m]
@@ -264,8 +264,11 @@ func (g *normGradient) choose() *normGradient {
 	}
 	otherwise, ok := g.number(n.Inputs[2])
 	mask, d, whole := g.f.Tensors[n.Inputs[0]], g.f.Tensors[n.Inputs[1]], g.f.Tensors[g.d].Shape
-	if half := form.IsHalf(&g.f.Tensors[g.result].Tensor); half && d.Type == graph.Float32 {
-		return nil // the result has no room for it
+	switch half := form.IsHalf(&g.f.Tensors[g.result].Tensor); {
+	case half && d.Type == graph.Float32: // the result has no room for it
+		return nil
+	case !form.IsHalf(&d.Tensor) && g.at(g.result) == g.at(g.x):
+		return nil
 	}
 	if !ok || mask.Type != graph.Bool || !slices.Equal(mask.Shape, whole) || !slices.Equal(d.Shape, whole) {
 		return nil

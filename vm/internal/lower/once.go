@@ -31,13 +31,23 @@ func (st *Step) onlyPacked(given graph.TensorID) bool {
 	})
 }
 
+// castsNumber reports whether a node is a Cast of a constant number. Kernels take in numbers that
+// are constants, such as the bounds of a Clip.
+func (st *Step) castsNumber() bool {
+	if !st.Frame.casts(st.ID) {
+		return false
+	}
+	out := st.Node().Outputs[0]
+	return st.In[0].Const && st.In[0].Len() == 1 && st.Out[0].Type != graph.String && !st.Frame.Graph.Tensors[out].Output
+}
+
 // isProduct reports whether a node computes a product, which packs its weights.
 func isProduct(n *graph.Node) bool {
 	k := kernel.Lookup(n.Domain, n.Op)
 	return n.Semantics.Call == nil && k != nil && k.Fuses
 }
 
-// foldWeights computes the constants that only products read.
+// foldWeights computes the constants that only products read, and numbers of another type.
 func (l *lowering) foldWeights() error {
 	for id := range l.f.Steps {
 		if st := l.f.untaken(graph.NodeID(id)); st != nil {
@@ -48,10 +58,10 @@ func (l *lowering) foldWeights() error {
 	return nil
 }
 
-// computeOnce runs a node that computes a constant for products when the session is
+// computeOnce runs a node that computes a constant for products, or a number, when the session is
 // built. The node then does nothing at run time.
 func (b *builder) computeOnce(st *Step) {
-	if b.s.Options.NoPack || !st.onlyPacked(graph.None) || !b.mayCompute(st) {
+	if !st.castsNumber() && (b.s.Options.NoPack || !st.onlyPacked(graph.None) || !b.mayCompute(st)) {
 		return
 	}
 	_ = b.computeNow(st) // if no memory may be used for it, the node runs at every step
