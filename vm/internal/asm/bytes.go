@@ -99,6 +99,48 @@ func interleaveFour() {
 	RET()
 }
 
+// interleaveFourTwice interleaves four rows of 32 bytes to the quads of two strips, and prefetches
+// what lies ahead of each row.
+func interleaveFourTwice() {
+	TEXT("quadTwoRowsAVX2", NOSPLIT|NOFRAME, "func(dst, next, src *uint8, count, step, ahead int, flip uint8)")
+	Doc("quadTwoRowsAVX2 is quadRowsAVX2 of 32 bytes: the quads of the second half go to next.")
+	dst, next, src, count, step, third, ahead := RDI, R8, RSI, RCX, RDX, RAX, RBX
+	Load(Param("dst"), dst)
+	Load(Param("next"), next)
+	Load(Param("src"), src)
+	Load(Param("count"), count)
+	Load(Param("step"), step)
+	Load(Param("ahead"), ahead)
+	VPBROADCASTB(NewParamAddr("flip", 48), Y15)
+	LEAQ(Mem{Base: step, Index: step, Scale: 2}, third)
+	ADDQ(src, ahead)
+	Label("quad")
+	for r, y := range []VecPhysical{Y0, Y1, Y2, Y3} {
+		PREFETCHT0(rowOf(ahead, step, third, r))
+		VPXOR(rowOf(src, step, third, r), Y15, y)
+	}
+	VPUNPCKLBW(Y1, Y0, Y4)
+	VPUNPCKHBW(Y1, Y0, Y5)
+	VPUNPCKLBW(Y3, Y2, Y6)
+	VPUNPCKHBW(Y3, Y2, Y7)
+	VPUNPCKLWD(Y6, Y4, Y0)
+	VPUNPCKHWD(Y6, Y4, Y1)
+	VPUNPCKLWD(Y7, Y5, Y2)
+	VPUNPCKHWD(Y7, Y5, Y3)
+	for i, y := range []VecPhysical{Y0, Y1, Y2, Y3} {
+		VMOVDQU(y.AsX(), Mem{Base: dst, Disp: 16 * i})
+		VEXTRACTI128(Imm(1), y, Mem{Base: next, Disp: 16 * i})
+	}
+	LEAQ(Mem{Base: src, Index: step, Scale: 4}, src)
+	LEAQ(Mem{Base: ahead, Index: step, Scale: 4}, ahead)
+	ADDQ(Imm(64), dst)
+	ADDQ(Imm(64), next)
+	DECQ(count)
+	JNZ(LabelRef("quad"))
+	VZEROUPPER()
+	RET()
+}
+
 // signed copies bytes, flips them, and adds them up as unsigned numbers.
 func signed() {
 	TEXT("flipRowAVX2", NOSPLIT|NOFRAME, "func(dst, src *uint8, n int, flip, sign uint8) int")

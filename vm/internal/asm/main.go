@@ -125,6 +125,7 @@ var files = []struct {
 		widen()
 		interleave()
 		interleaveFour()
+		interleaveFourTwice()
 		signed()
 	}},
 	{"gemm", "quad_planes", func() {

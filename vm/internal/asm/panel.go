@@ -30,6 +30,8 @@ const (
 	offLow      = 128
 	offHigh     = 132
 	offZero     = 136
+	offWords    = 140
+	offFlip     = 142
 	offNext     = 144
 	offPasses   = 152
 	offScales   = 4 * 240 // bytes from a row's bias to its scale: gemm.tileRows
@@ -481,7 +483,11 @@ func (s set) storeRows(label string, low, high, most, vectors int, masked bool) 
 				}
 			})
 			when(flagBytes, "sums", func() {
-				s.toBytes(x, y, masks[0], each, acc, byteAt)
+				if (high-low)*vectors%4 == 0 {
+					s.packBytes(free, low, high, vectors, acc, row)
+				} else {
+					s.toBytes(x, y, masks[0], each, acc, byteAt)
+				}
 				JMP(LabelRef(label + "end"))
 			})
 		}
@@ -563,6 +569,71 @@ func (s set) toBytes(low, high, zero VecPhysical, each func(f func(i, v int)), a
 		VCVTPS2DQ(x, x)
 		VPADDD(zero, x, x)
 		VPMOVDB(x, masks512[v], at(i, v))
+	})
+}
+
+// packBytes is toBytes for four vectors at a time, which the instructions that pack them keep in the
+// range of the type: -∞, NaN and numbers below all integers are the least integer before.
+func (s set) packBytes(free []VecPhysical, low, high, vectors int, acc func(i, v int) VecPhysical, at func(i int) Mem) {
+	most, words, flip, order := free[0], free[1], free[2], free[3]
+	VBROADCASTSS(Mem{Base: args, Disp: offHigh}, most)
+	VPBROADCASTW(Mem{Base: args, Disp: offWords}, words)
+	VPBROADCASTB(Mem{Base: args, Disp: offFlip}, flip)
+	VMOVDQU64(packedOrder(), order)
+	if vectors == 2 {
+		KMOVD(Mem{Base: args, Disp: offMask}, K3)
+	}
+	each := 4 / vectors // rows
+	for i := low; i < high; i += each {
+		var v [4]VecPhysical
+		for k := range v {
+			v[k] = acc(i+k/vectors, k%vectors)
+			VCVTDQ2PS(v[k], v[k])
+			VMULPS_BCST(Mem{Base: rowBias, Disp: offScales + 4*(i+k/vectors)}, v[k], v[k])
+			VMINPS(v[k], most, v[k]) // NaN stays
+			VCVTPS2DQ(v[k], v[k])
+		}
+		packFour(v[:], words, order, flip)
+		for k := range each {
+			bytes := v[0]
+			if k > 0 {
+				bytes = v[1]
+			}
+			switch {
+			case vectors == 2 && k > 0:
+				VEXTRACTI64X4(Imm(1), v[0], bytes.AsY())
+			case k > 0:
+				VEXTRACTI32X4(Imm(uint64(k)), v[0], bytes.AsX())
+			}
+			if vectors == 2 {
+				VMOVDQU8(bytes.AsY(), K3, at(i+k))
+			} else {
+				VMOVDQU8(bytes.AsX(), K1, at(i+k))
+			}
+		}
+	}
+}
+
+// packFour makes the first of four vectors of 32-bit integers the bytes of all, to which it adds words
+// and then applies flip. The instructions pack each 128 bits for themselves; order undoes that.
+func packFour(v []VecPhysical, words, order, flip VecPhysical) {
+	VPACKSSDW(v[1], v[0], v[0])
+	VPADDSW(words, v[0], v[0])
+	if v[2] != v[0] { // or all are one
+		VPACKSSDW(v[3], v[2], v[2])
+		VPADDSW(words, v[2], v[2])
+	}
+	VPACKUSWB(v[2], v[0], v[0])
+	VPERMD(v[0], order, v[0])
+	VPXORD(flip, v[0], v[0])
+}
+
+// packedOrder is where the numbers of 32 bits lie after packFour.
+func packedOrder() Mem {
+	return table("packedOrder", func() {
+		for i := range 16 {
+			DATA(4*i, U32(uint32(i%4*4+i/4)))
+		}
 	})
 }
 

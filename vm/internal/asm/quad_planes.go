@@ -34,7 +34,6 @@ const (
 	offQuadOrders    = 160
 	offQuadBias      = 168
 	offQuadScale     = 172
-	offQuadLow       = 176
 	offQuadHigh      = 180
 	offQuadZero      = 184
 	offQuadPad       = 188
@@ -141,8 +140,7 @@ func quadPlanes(stride int) {
 			e.pack(acc)
 			VMOVDQU64(acc[0], Mem{Base: sums})
 		} else {
-			VPMOVDB(acc[0], acc[0].AsX())
-			VPXORD(e.flip.AsX(), acc[0].AsX(), acc[0].AsX())
+			e.pack([]VecPhysical{acc[0], acc[0], acc[0], acc[0]})
 			VMOVDQU(acc[0].AsX(), Mem{Base: sums})
 		}
 		ADDQ(U32(uint32(16*stride*size)), room)
@@ -232,38 +230,29 @@ func smallQuadPlane() {
 }
 
 // quadEnd holds what makes bytes of the sums of a channel.
-type quadEnd struct{ order, bias, scale, low, high, zero, flip VecPhysical }
+type quadEnd struct{ order, bias, scale, high, zero, flip VecPhysical }
 
 // loadQuadEnd reads it from the arguments at p, and the orders at another address.
 func loadQuadEnd(p, orders GPPhysical) quadEnd {
-	e := quadEnd{Z17, Z18, Z19, Z20, Z21, Z22, Z23}
+	e := quadEnd{Z17, Z18, Z19, Z20, Z21, Z22}
 	VMOVDQU64(Mem{Base: orders, Disp: orderOfBytes}, e.order)
 	VBROADCASTSS(Mem{Base: p, Disp: offQuadBias}, e.bias)
 	VBROADCASTSS(Mem{Base: p, Disp: offQuadScale}, e.scale)
-	VBROADCASTSS(Mem{Base: p, Disp: offQuadLow}, e.low)
 	VBROADCASTSS(Mem{Base: p, Disp: offQuadHigh}, e.high)
-	VBROADCASTSS(Mem{Base: p, Disp: offQuadZero}, e.zero)
+	VPBROADCASTW(Mem{Base: p, Disp: offQuadZero}, e.zero)
 	VPBROADCASTB(Mem{Base: p, Disp: offQuadOutFlip}, e.flip)
 	return e
 }
 
-// round makes integers of the sums, as requantizeAVX512.
+// round makes integers of the sums, as set.packBytes: pack keeps them in the range.
 func (e quadEnd) round(sums []VecPhysical) {
 	for _, s := range sums {
 		VCVTDQ2PS(s, s)
 		VMULPS(e.scale, s, s)
-		VMAXPS(e.low, s, s)
-		VMINPS(e.high, s, s)
+		VMINPS(s, e.high, s) // NaN stays
 		VCVTPS2DQ(s, s)
-		VPADDD(e.zero, s, s)
 	}
 }
 
-// pack makes the first of four vectors the bytes of all.
-func (e quadEnd) pack(v []VecPhysical) {
-	VPACKSSDW(v[1], v[0], v[0])
-	VPACKSSDW(v[3], v[2], v[2])
-	VPACKUSWB(v[2], v[0], v[0])
-	VPERMD(v[0], e.order, v[0])
-	VPXORD(e.flip, v[0], v[0])
-}
+// pack makes the first of four vectors the bytes of all; they may be one.
+func (e quadEnd) pack(v []VecPhysical) { packFour(v, e.zero, e.order, e.flip) }

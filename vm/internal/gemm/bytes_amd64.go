@@ -22,6 +22,9 @@ func quadsVNNI(p *panel)
 func quadRowsAVX2(dst, src *uint8, count, step int, flip uint8)
 
 //go:noescape
+func quadTwoRowsAVX2(dst, next, src *uint8, count, step, ahead int, flip uint8)
+
+//go:noescape
 func flipRowAVX2(dst, src *uint8, n int, flip, sign uint8) int
 
 // Quads reports whether this machine multiplies bytes without widening them: operands may
@@ -50,7 +53,7 @@ func vnni() bool { return chosen == avx512 && cpu.X86.HasAVX512VNNI }
 // pairsHeight is the number of rows of C that the micro-kernel in use computes.
 func pairsHeight() int {
 	if vnni() {
-		return 2 * integerRows
+		return integerTwice
 	}
 	return integerRows
 }

@@ -89,6 +89,53 @@ quad:
 	VZEROUPPER
 	RET
 
+// func quadTwoRowsAVX2(dst *uint8, next *uint8, src *uint8, count int, step int, ahead int, flip uint8)
+// Requires: AVX, AVX2, MMX+
+TEXT ·quadTwoRowsAVX2(SB), NOSPLIT|NOFRAME, $0-49
+	MOVQ         dst+0(FP), DI
+	MOVQ         next+8(FP), R8
+	MOVQ         src+16(FP), SI
+	MOVQ         count+24(FP), CX
+	MOVQ         step+32(FP), DX
+	MOVQ         ahead+40(FP), BX
+	VPBROADCASTB flip+48(FP), Y15
+	LEAQ         (DX)(DX*2), AX
+	ADDQ         SI, BX
+
+quad:
+	PREFETCHT0   (BX)
+	VPXOR        (SI), Y15, Y0
+	PREFETCHT0   (BX)(DX*1)
+	VPXOR        (SI)(DX*1), Y15, Y1
+	PREFETCHT0   (BX)(DX*2)
+	VPXOR        (SI)(DX*2), Y15, Y2
+	PREFETCHT0   (BX)(AX*1)
+	VPXOR        (SI)(AX*1), Y15, Y3
+	VPUNPCKLBW   Y1, Y0, Y4
+	VPUNPCKHBW   Y1, Y0, Y5
+	VPUNPCKLBW   Y3, Y2, Y6
+	VPUNPCKHBW   Y3, Y2, Y7
+	VPUNPCKLWD   Y6, Y4, Y0
+	VPUNPCKHWD   Y6, Y4, Y1
+	VPUNPCKLWD   Y7, Y5, Y2
+	VPUNPCKHWD   Y7, Y5, Y3
+	VMOVDQU      X0, (DI)
+	VEXTRACTI128 $0x01, Y0, (R8)
+	VMOVDQU      X1, 16(DI)
+	VEXTRACTI128 $0x01, Y1, 16(R8)
+	VMOVDQU      X2, 32(DI)
+	VEXTRACTI128 $0x01, Y2, 32(R8)
+	VMOVDQU      X3, 48(DI)
+	VEXTRACTI128 $0x01, Y3, 48(R8)
+	LEAQ         (SI)(DX*4), SI
+	LEAQ         (BX)(DX*4), BX
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, R8
+	DECQ         CX
+	JNZ          quad
+	VZEROUPPER
+	RET
+
 // func flipRowAVX2(dst *uint8, src *uint8, n int, flip uint8, sign uint8) int
 // Requires: AVX, AVX2
 TEXT ·flipRowAVX2(SB), NOSPLIT|NOFRAME, $0-40

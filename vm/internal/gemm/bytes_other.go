@@ -26,6 +26,8 @@ func (p *panel) runTwoQuads() { panic("gemm: no quads") }
 
 func (p *panel) runQuads() { panic("gemm: no quads") }
 
+func quadTwoRowsAVX2(*uint8, *uint8, *uint8, int, int, int, uint8) { panic("gemm: no quads") }
+
 func quadRowsAVX2(*uint8, *uint8, int, int, uint8) { panic("gemm: no quads") }
 
 func flipRowAVX2(*uint8, *uint8, int, uint8, uint8) int { panic("gemm: no quads") }

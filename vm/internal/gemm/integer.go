@@ -46,7 +46,25 @@ type IntegerColumns interface {
 }
 
 // like is a product of reals that is cut into the same tiles.
-func (p *Integer) like() *Product { return &Product{M: p.M, N: p.N, K: p.K, share: p.share} }
+func (p *Integer) like() *Product {
+	v := &Product{M: p.M, N: p.N, K: p.K, share: p.share}
+	if left, _ := p.A.(*QuadRows); left != nil && p.share.rows == 0 {
+		v.share = p.tallTile()
+	}
+	return v
+}
+
+// tallTile is a tile by weights that were packed for quads: as many rows as a tile can have, since
+// each tile packs its columns of B.
+func (p *Integer) tallTile() tileSize {
+	const leastWork = 1 << 23 // multiplications: some forty microseconds
+	rows := evenly(p.M, tileRows, integerTwice)
+	least := cuts(leastWork, max(p.K, 1)*rows*widest) * widest
+	return tileSize{rows, min(max(p.N, 1), evenly(p.N, max(64, least), widest))}
+}
+
+// integerTwice is the rows of the micro-kernels with VNNI.
+const integerTwice = 2 * integerRows
 
 // Divide is that of Product. VNNI multiplies four times as many numbers as are packed in the same
 // time by other instructions, so that packing an operand again for each tile counts for more.
@@ -56,7 +74,7 @@ func (p *Integer) Divide(workers, products int) {
 		packing = 32
 	}
 	p.share = tileSize{}
-	c := cutter{m: p.M, n: p.N, k: p.K, rowUnit: p.like().rowUnit(), columnUnit: integerColumns}
+	c := cutter{m: p.M, n: p.N, k: p.K, rowUnit: p.like().rowUnit(), columnUnit: integerColumns, strip: integerColumns}
 	switch p.A.(type) {
 	case *QuadRows, *PackedRows:
 	default:

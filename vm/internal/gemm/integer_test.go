@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"unsafe"
+
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 )
 
 // draw returns n random bytes, in which extreme values are more frequent.
@@ -142,19 +144,27 @@ func checkBytes(t *testing.T, p *Integer, want []int32, stride int, r *rand.Rand
 	biases, scales := make([]int32, p.M), make([]float32, p.M)
 	for i := range biases {
 		biases[i], scales[i] = int32(r.IntN(20001)-10000), r.Float32()/1000
+		if r.IntN(8) == 0 { // beyond all integers, or none
+			scales[i] = []float32{1e20, float32(math.Inf(1)), float32(math.NaN())}[r.IntN(3)]
+		}
 	}
 	got := draw(r, p.M*stride+1)
 	expected := slices.Clone(got)
-	const zero = 3
+	to := simd.Byte{Signed: r.IntN(2) == 0}
+	to.Zero = number(byte(r.Uint32()), to.Signed)
+	low, high := to.Span()
 	for i := range p.M {
 		for j := range p.N {
-			units := min(max(float32(want[i*stride+j]+biases[i])*scales[i], -zero), 255-zero)
-			expected[i*stride+j] = byte(int32(math.RoundToEven(float64(units))) + zero)
+			units := float32(want[i*stride+j]+biases[i]) * scales[i]
+			if !(units >= low) { // or NaN
+				units = low
+			}
+			expected[i*stride+j] = byte(int32(math.RoundToEven(float64(min(units, high)))) + to.Zero)
 		}
 	}
 	for tile := range p.Tiles() {
 		i, j, m, _ := p.Block(tile)
-		rows := ByteRows{Low: -zero, High: 255 - zero, Zero: zero}
+		rows := ByteRows{To: to}
 		copy(rows.Biases[:m], biases[i:])
 		copy(rows.Scales[:m], scales[i:])
 		p.ByteTile(tile, unsafe.Pointer(&got[i*stride+j]), stride, &rows, at(integerScratch))

@@ -26,6 +26,8 @@ type panel struct {
 	low     float32
 	high    float32
 	zero    int32
+	words   int16   // zero, plus 128 if the bytes are signed
+	flip    byte    // what then makes them signed
 	next    uintptr // AVX-512: where the next strip of B lies, or 0; it is prefetched
 	passes  int     // how many strips of A prefetch a part of it, nextPasses in all
 }

@@ -18,7 +18,7 @@ func panelAVX512(p *panel)
 const _ = -(unsafe.Offsetof(panel{}.c) ^ 16 | unsafe.Offsetof(panel{}.rows) ^ 24 | unsafe.Offsetof(panel{}.aStrip) ^ 40 |
 	unsafe.Offsetof(panel{}.cRow) ^ 72 | unsafe.Offsetof(panel{}.colBias) ^ 96 | unsafe.Offsetof(panel{}.columns) ^ 104 |
 	unsafe.Offsetof(panel{}.mask) ^ 112 | unsafe.Offsetof(panel{}.alpha) ^ 120 | unsafe.Offsetof(panel{}.high) ^ 132 |
-	unsafe.Offsetof(panel{}.zero) ^ 136 | unsafe.Offsetof(panel{}.next) ^ 144 | unsafe.Offsetof(panel{}.passes) ^ 152 | unsafe.Offsetof(ByteRows{}.Scales) ^ 960)
+	unsafe.Offsetof(panel{}.zero) ^ 136 | unsafe.Offsetof(panel{}.words) ^ 140 | unsafe.Offsetof(panel{}.flip) ^ 142 | unsafe.Offsetof(panel{}.next) ^ 144 | unsafe.Offsetof(panel{}.passes) ^ 152 | unsafe.Offsetof(ByteRows{}.Scales) ^ 960)
 
 //go:noescape
 func maker() uint32

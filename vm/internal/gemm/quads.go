@@ -1,6 +1,10 @@
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+)
 
 // With VNNI, bytes are multiplied as they are, four neighbours along the depth at a time:
 // signed bytes a of A with unsigned bytes b of B, whose 16-bit products are added to a
@@ -138,21 +142,50 @@ func (m *Bytes) sign(dst []byte, i, k, deep int) int32 {
 
 // quads writes 16 columns of B at depths [k, k+deep) as quads of unsigned bytes.
 func (m *Bytes) quads(strip, stage []byte, first, k, deep int) unsafe.Pointer {
-	n := min(integerColumns, m.Len-first)
-	if m.Step == 1 && n == integerColumns {
-		whole := deep &^ 3
-		if whole > 0 {
-			quadRowsAVX2(&strip[0], (*byte)(m.at(first, k)), whole/4, m.Deep, m.flip())
-		}
-		if whole < deep {
-			m.lay(stage, first, n, k+whole, deep-whole)
-			quad(strip[integerColumns*whole:], stage, deep-whole, m.flip())
-		}
-		return unsafe.Pointer(unsafe.SliceData(strip))
+	whole := m.together(first, integerColumns, deep)
+	if whole > 0 {
+		quadRowsAVX2(&strip[0], (*byte)(m.at(first, k)), whole/4, m.Deep, m.flip())
 	}
-	m.lay(stage, first, n, k, deep)
-	quad(strip, stage, deep, m.flip())
+	m.lastQuads(strip, stage, first, k, whole, deep)
 	return unsafe.Pointer(unsafe.SliceData(strip))
+}
+
+// twoQuads is quads of 17 to 32 columns that lie together: one strip and another.
+func (m *Bytes) twoQuads(one, other, stage []byte, first, k, deep int) {
+	// The rows are far from each other, so no prefetcher of the processor finds those that follow. Of
+	// few rows, what follows are the next columns.
+	const rowsAhead, lineAhead = 32, 64
+	ahead := lineAhead
+	if deep > 2*rowsAhead {
+		ahead = rowsAhead * m.Deep
+	}
+	whole := m.together(first, 2*integerColumns, deep)
+	if whole > 0 {
+		quadTwoRowsAVX2(&one[0], &other[0], (*byte)(m.at(first, k)), whole/4, m.Deep, ahead, m.flip())
+	}
+	m.lastQuads(one, stage, first, k, whole, deep)
+	m.lastQuads(other, stage, first+integerColumns, k, whole, deep)
+}
+
+// together is how many of deep rows can be read n columns at a time, a multiple of four: the columns
+// lie together, and those behind the last, whose products nobody uses, are in the rows that follow.
+func (m *Bytes) together(first, n, deep int) int {
+	if m.Step != 1 {
+		return 0
+	}
+	if over := first + n - m.Len; over > 0 {
+		deep = max(0, deep-cuts(over, m.Deep))
+	}
+	return deep &^ 3
+}
+
+// lastQuads writes 16 columns of the rows that are not together.
+func (m *Bytes) lastQuads(strip, stage []byte, first, k, whole, deep int) {
+	if whole == deep {
+		return
+	}
+	m.lay(stage, first, min(integerColumns, m.Len-first), k+whole, deep-whole)
+	quad(strip[integerColumns*whole:], stage, deep-whole, m.flip())
 }
 
 func (m *ByteImage) quads(strip, stage []byte, first, k, deep int) unsafe.Pointer {
@@ -172,13 +205,11 @@ func quad(strip, stage []byte, deep int, flip byte) {
 }
 
 // ByteRows says how the rows of a part become bytes: each sum plus Biases of its row,
-// modulo 2³², times Scales of its row, is kept in [Low, High], rounded to even, and Zero is
-// added.
+// modulo 2³², times Scales of its row, is rounded to even, and kept in the range of the type.
 type ByteRows struct {
-	Biases    [tileRows]int32
-	Scales    [tileRows]float32
-	Low, High float32
-	Zero      int32
+	Biases [tileRows]int32
+	Scales [tileRows]float32
+	To     simd.Byte
 }
 
 // Narrows reports whether ByteTile computes the parts of this product.
@@ -234,7 +265,10 @@ func (p *Integer) quads(tile int, c unsafe.Pointer, stride int, to *ByteRows, sc
 	rows, size := &own, 4
 	if to != nil {
 		rows, size = &to.Biases, 1
-		w.cRow, w.low, w.high, w.zero = stride, to.Low, to.High, to.Zero
+		w.cRow, w.zero, w.words = stride, to.To.Zero, int16(to.To.Zero)
+		if w.low, w.high = to.To.Span(); to.To.Signed {
+			w.words, w.flip = w.words+128, 0x80
+		}
 	}
 	w.rowBias, w.colBias = unsafe.Pointer(rows), unsafe.Pointer(&columns)
 	step := 4 * depthOf(cuts(p.K, 4))
@@ -291,9 +325,14 @@ func (p *Integer) quads(tile int, c unsafe.Pointer, stride int, to *ByteRows, sc
 					}
 				}
 			case quadPacker:
-				w.b, w.bDeep = b.quads(strip, stage, j0+j, k, deep), strips
-				if two {
-					b.quads(strip[strips:], stage, j0+j+integerColumns, k, deep)
+				w.b, w.bDeep = unsafe.Pointer(unsafe.SliceData(strip)), strips
+				if flat, is := b.(*Bytes); is && two && flat.Step == 1 {
+					flat.twoQuads(strip, strip[strips:], stage, j0+j, k, deep)
+				} else {
+					b.quads(strip, stage, j0+j, k, deep)
+					if two {
+						b.quads(strip[strips:], stage, j0+j+integerColumns, k, deep)
+					}
 				}
 			}
 			w.c = unsafe.Add(c, size*j)

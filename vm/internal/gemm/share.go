@@ -13,7 +13,7 @@ func (p *Product) Divide(workers, products int) {
 
 func (p *Product) cutter() *cutter {
 	const packing = 8
-	c := &cutter{m: p.M, n: p.N, k: p.K, rowUnit: p.rowUnit(), columnUnit: widest}
+	c := &cutter{m: p.M, n: p.N, k: p.K, rowUnit: p.rowUnit(), columnUnit: widest, strip: 1}
 	if !p.readsA() {
 		c.left = packing
 	}
@@ -30,6 +30,7 @@ type cutter struct {
 	m, n, k             int
 	rowUnit, columnUnit int // what a micro-kernel computes at once
 	left, right         int // packing an element of either side for a tile, in multiplications
+	strip               int // columns that take as long as one of them
 }
 
 // divide returns the size of tiles, 0 if the first one is good.
@@ -75,7 +76,7 @@ func (c *cutter) slowest(size tileSize, workers, products int) float64 {
 		sum := 0
 		for t := products * tiles * w / workers; t < products*tiles*(w+1)/workers; t++ {
 			m := min(size.rows, c.m-t%tiles%down*size.rows)
-			n := min(size.columns, c.n-t%tiles/down*size.columns)
+			n := cuts(min(size.columns, c.n-t%tiles/down*size.columns), c.strip) * c.strip
 			sum += m*n + c.left*m + c.right*n
 		}
 		most = max(most, sum)

@@ -39,6 +39,26 @@ func TestDivide(t *testing.T) {
 	}
 }
 
+// A product of bytes by weights packs its columns for few tiles of rows, and gives two workers equal
+// shares of whole strips.
+func TestDivideBytes(t *testing.T) {
+	for _, c := range []struct {
+		m, n, k, workers int
+		rows, columns    int
+	}{
+		{1280, 49, 320, 1, 216, 49},
+		{96, 196, 576, 1, 96, 128},
+		{96, 196, 576, 2, 96, 112}, // 112 and 84 columns: seven strips and six
+		{64, 196, 384, 2, 72, 112},
+	} {
+		p := &Integer{M: c.m, N: c.n, K: c.k, A: &QuadRows{}, B: &Bytes{}}
+		p.Divide(c.workers, 1)
+		if rows, columns := p.like().cut(); rows != c.rows || columns != c.columns {
+			t.Errorf("%+v: tiles of %d x %d", c, rows, columns)
+		}
+	}
+}
+
 // Few parts of images in blocks give all workers about equal shares, and are no larger than those
 // of one worker.
 func TestDivideBlocks(t *testing.T) {

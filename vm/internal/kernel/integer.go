@@ -29,6 +29,7 @@ type integers struct {
 
 	// For quantized outputs, by product:
 	scale     func(i, row, column int) float32
+	channels  *channels              // a convolution's: what scale and bias return; nil: others
 	perColumn bool                   // the scale differs from column to column
 	columns   *columns               // in the place of scale and bias; nil: these count
 	bias      func(i, row int) int32 // nil: none
@@ -116,9 +117,11 @@ func (p *integers) run() (Run, error) {
 
 // describe sets how m rows of a product from row i on become bytes.
 func (p *integers) describe(to *gemm.ByteRows, product, i, m int) {
-	as := p.to()
-	to.Low, to.High = as.Span()
-	to.Zero = as.Zero
+	to.To = p.to()
+	if p.channels != nil {
+		p.channels.describe(to, product, i, m)
+		return
+	}
 	for r := range m {
 		to.Scales[r], to.Biases[r] = p.scale(product, i+r, 0), 0
 		if p.bias != nil {
@@ -424,13 +427,20 @@ func makeQLinearConv(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(pool *work.Pool) error {
+	multiply := func() {
 		x, w, y := data[float32](c.In[1])[0], data[float32](c.In[4]), data[float32](c.In[6])[0]
 		for from, to := range c.Pieces(len(factors)) {
 			for i := from; i < to; i++ {
 				factors[i] = x * w[i%len(w)] / y
 			}
 		}
+	}
+	if c.In[1].Const && c.In[4].Const && c.In[6].Const {
+		multiply()
+		return run, nil
+	}
+	return func(pool *work.Pool) error {
+		multiply()
 		return run(pool)
 	}, nil
 }
@@ -456,9 +466,29 @@ func qlinearConv(c *Invocation, factors []float32) (Run, error) {
 	}
 	group := c.Int("group", 1)
 	m := len(factors) / group
+	p.channels = &channels{scales: factors, bias: c.Input(8), group: group}
 	p.scale = func(i, row, _ int) float32 { return factors[i%group*m+row] }
 	if c.Has(8) {
 		p.bias = func(i, row int) int32 { return *(*int32)(element[int32](c.In[8], i%group*m+row)) }
 	}
 	return p.run()
+}
+
+// channels are the rows of the products of a convolution: its channels, of which a product has those
+// of a group.
+type channels struct {
+	scales []float32
+	bias   *Tensor // int32; nil: none
+	group  int
+}
+
+// describe copies those of m rows of a product, from row i on.
+func (c *channels) describe(to *gemm.ByteRows, product, i, m int) {
+	first := product%c.group*(len(c.scales)/c.group) + i
+	copy(to.Scales[:m], c.scales[first:])
+	if c.bias != nil {
+		copy(to.Biases[:m], data[int32](c.bias)[first:])
+	} else {
+		clear(to.Biases[:m])
+	}
 }

@@ -401,7 +401,7 @@ func (f *Frame) joinQuantized() {
 	}
 	for _, st := range f.Steps {
 		if quantizes, dequantizes := ops.Converts(st.Node()); quantizes && st.holdsBytes(st.In[0]) || dequantizes && st.holdsBytes(st.Out[0]) {
-			f.newTask(st, st.In[:1], st.Out).run = st.copyBytes
+			f.newTask(st, st.In[:1], st.Out).run = st.byteCopy()
 		}
 	}
 }
@@ -410,11 +410,20 @@ func (f *Frame) joinQuantized() {
 // computes the reals of one side from or to bytes.
 func (st *Step) holdsBytes(reals *values.Tensor) bool { return reals != nil && placeOf(reals).Bytes }
 
-// copyBytes copies the bytes of a tensor.
-func (st *Step) copyBytes(*work.Pool) error {
-	n := st.Out[0].Len()
-	st.Frame.Site.CopyBytes(unsafe.Slice((*byte)(st.Out[0].At), n), unsafe.Slice((*byte)(st.In[0].At), n))
-	return nil
+// byteCopy returns what copies the bytes of a tensor; the workers share many, which lie in the caches
+// of all cores.
+func (st *Step) byteCopy() func(*work.Pool) error {
+	from, to := st.In[0], st.Out[0]
+	n := to.Len()
+	part := func(p, _ int) {
+		i := p * work.PollEvery
+		size := min(work.PollEvery, n-i)
+		copy(unsafe.Slice((*byte)(unsafe.Add(to.At, i)), size), unsafe.Slice((*byte)(unsafe.Add(from.At, i)), size))
+	}
+	return func(w *work.Pool) error {
+		w.For((n+work.PollEvery-1)/work.PollEvery, part)
+		return nil
+	}
 }
 
 // onlyJoined reports whether all readers of output 0 of st are joined and read it as input
