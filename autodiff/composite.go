@@ -114,7 +114,7 @@ type group struct {
 // pattern finds a group, starting from a node that identifies it.
 type pattern func(*matcher, *graph.Node) (group, bool)
 
-var patterns = []pattern{swishGroup, geluGroup, crossEntropyGroup, safeSoftmaxGroup, poolGroup, rmsNormGroup, logGroup, atanGroup, spelledGroup}
+var patterns = []pattern{swishGroup, geluGroup, crossEntropyGroup, safeSoftmaxGroup, poolGroup, rmsNormGroup, logGroup, atanGroup, dynamicGroup, spelledGroup}
 
 // matcher searches the neighbourhood of a node.
 type matcher struct {

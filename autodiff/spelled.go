@@ -23,6 +23,7 @@ var spelled = map[string]*Rule{
 			c.setUnbroadcast(1, c.op("Neg", c.mul(q, a)))
 		}
 	}},
+	"DynamicProduct": {Inputs: []int{0}, Grad: dynamicGrad},
 	// label·log p + (1-label)·log(1-p) of a probability p, each logarithm at least -100:
 	// that of PyTorch's binary_cross_entropy, whose gradient is bounded, too.
 	"BinaryCrossEntropy": {Inputs: []int{0}, Grad: func(c *Backward) {

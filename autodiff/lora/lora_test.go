@@ -73,6 +73,32 @@ func TestTargets(t *testing.T) {
 	}
 }
 
+// TestDynamicBase: products whose operand is quantized at every run get adapters, which read it
+// as it is before and add to the scaled result. One that another node reads in between gets none.
+func TestDynamicBase(t *testing.T) {
+	product := func(name string) string {
+		return strings.ReplaceAll(`init N.weight_quantized int8[4,5]
+init N.scale float32[] = [0.5]
+N.m = MatMulInteger(q, N.weight_quantized, z)
+N.c = Cast(N.m) to=1
+N.s = Mul(a, N.scale)
+N.y = Mul(N.s, N.c)
+`, "N", name)
+	}
+	m, err := graph.Parse("net", "opset 17\nin x float32[3,4]\nq, a, z = DynamicQuantizeLinear(x)\n"+product("one")+product("two")+
+		"sum = Add(one.y, two.y)\nout sum\nout two.m\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, r, err := lora.Adapt(m, lora.Options{Rank: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Adapters) != 1 || r.Adapters[0].Module != "one" || !slices.Equal(r.Adapters[0].Outputs, []string{"one.y"}) {
+		t.Errorf("adapters %+v, expected one of module one that adds to one.y", r.Adapters)
+	}
+}
+
 // TestFrozenBase: a step trains the adapters alone, has states for no other tensor, and leaves
 // out those on which the loss does not depend.
 func TestFrozenBase(t *testing.T) {

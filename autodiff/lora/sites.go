@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // site is a node beside which an adapter can stand.
@@ -45,6 +46,7 @@ var table = map[opKey]func(g *graph.Graph, n *graph.Node) *site{
 	{"", "Gemm"}:                     gemmSite,
 	{"", "Conv"}:                     convSite,
 	{"", "Gather"}:                   gatherSite,
+	{"", "MatMulInteger"}:            dynamicSite,
 	{"com.microsoft", "MatMulNBits"}: packedSite,
 }
 
@@ -149,6 +151,29 @@ func packedSite(g *graph.Graph, n *graph.Node) *site {
 		return nil
 	}
 	return &site{key: key{n.Inputs[1], Linear}, x: n.Inputs[0], in: k.Int, out: rows.Int, elem: g.Tensors[n.Inputs[2]].Data.Type}
+}
+
+// dynamicSite is that of a product whose other operand is quantized at every run: the adapter reads
+// it as it is before, and adds to the scaled result.
+func dynamicSite(g *graph.Graph, n *graph.Node) *site {
+	maker := func(t graph.TensorID) *graph.Node {
+		if t < 0 || g.Tensors[t].Maker < 0 {
+			return nil
+		}
+		return g.Nodes[g.Tensors[t].Maker]
+	}
+	reader := func(t graph.TensorID) *graph.Node {
+		if r := g.Tensors[t].Readers; len(r) == 1 && !g.Tensors[t].Output {
+			return g.Nodes[r[0]]
+		}
+		return nil
+	}
+	p, ok := ops.DynamicProductOf(n, maker, reader)
+	if !ok || g.Tensors[p.Weight].Data == nil || fixed(g, p.X) || len(g.Tensors[p.Weight].Data.Dims) != 2 {
+		return nil
+	}
+	dims := g.Tensors[p.Weight].Data.Dims
+	return &site{key: key{p.Weight, Linear}, x: p.X, last: p.Last, in: dims[0], out: dims[1], elem: graph.Float32}
 }
 
 // fixed reports whether a tensor is an initializer.
