@@ -1,6 +1,8 @@
 package autodiff
 
 import (
+	"gorgonia.org/gorgonia"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 )
@@ -79,3 +81,20 @@ func (c *Backward) widenedAgain(t ID) ID {
 
 // is16Bits reports whether a type is a floating-point type of 16 bits.
 func is16Bits(d graph.DType) bool { return d == graph.Float16 || d == graph.BFloat16 }
+
+// widenTerms widens the terms of the gradient of a copy that a Cast made in 16 bits for several
+// nodes, so that they are added in float32: under autocast each node narrows an activation for
+// itself, and gradients meet in its own type. A parameter is narrowed once.
+func (t *tape) widenTerms(made *gorgonia.Node, values []ID) {
+	o, ok := made.Op().(*operator)
+	if !ok || o.kind != whole || !ops.Casts(o.node) || t.forwardMakers[o.node.Inputs[0]] == nil {
+		return
+	}
+	from := t.typeOf(o.node.Inputs[0]).Elem
+	if from != graph.Float32 || !is16Bits(t.typeOf(o.node.Outputs[0]).Elem) {
+		return
+	}
+	for i := range values {
+		values[i] = t.castTo(values[i], from)
+	}
+}

@@ -32,7 +32,7 @@ func (s *trainer) forward() error {
 		}
 		if f := expansions[ruleKey{n.Domain, n.Op}]; f != nil && s.expands(n) {
 			s.expandNode(n, f)
-		} else {
+		} else if !s.joinBias(n, nodes) {
 			s.mark(n)
 			s.g.Nodes = append(s.g.Nodes, n)
 		}

@@ -30,13 +30,15 @@ type direction struct {
 	activations []func(ID) ID
 	hidden      int64
 	reverse     bool
-	coupled     bool // LSTM: input_forget
-	resetAfter  bool // GRU: linear_before_reset
+	sums        []bool // for each state: the steps add to it
+	coupled     bool   // LSTM: input_forget
+	resetAfter  bool   // GRU: linear_before_reset
 }
 
 // cell emits one step: it takes the states before the step (graph.None if they
 // are zero) and returns those after it. in is the contribution of the input to
-// all gates.
+// all gates. What a step adds to is float32 in 16 bits too, as it is under autocast: the
+// cell of an LSTM, the state of a GRU.
 type cell func(c *Backward, d *direction, in ID, states []ID) []ID
 
 // cells emits the steps of an operator with that many gates. Inputs and outputs
@@ -58,8 +60,9 @@ func (c *Backward) cells(gates int64, activations []string, step cell) []ID {
 	steps, batch := shape[0], shape[1]
 	flat := c.reshape(x, []int64{steps * batch, shape[2]})
 	states := 1
+	sums := []bool{gates == 3}
 	if gates == 4 { // LSTM
-		states = 2
+		states, sums = 2, []bool{false, true}
 	}
 	w, r := c.perDirection(c.X(1), dirs), c.perDirection(c.X(2), dirs)
 	b, p := c.perDirection(c.X(3), dirs), c.perDirection(c.X(7), dirs)
@@ -79,7 +82,7 @@ func (c *Backward) cells(gates int64, activations []string, step cell) []ID {
 	final := make([][]ID, states)
 	for k := range dirs {
 		d := &direction{
-			recurrent: []ID{r[k]}, bias: graph.None, hidden: hidden, activations: functions[k],
+			recurrent: []ID{r[k]}, bias: graph.None, hidden: hidden, activations: functions[k], sums: sums,
 			reverse: c.Str("direction", "forward") == "reverse" || k == 1,
 			coupled: c.Int("input_forget", 0) != 0, resetAfter: c.Int("linear_before_reset", 0) != 0,
 		}
@@ -103,7 +106,7 @@ func (c *Backward) cells(gates int64, activations []string, step cell) []ID {
 		}
 		results = append(results, c.reshape(made, []int64{steps, 1, batch, hidden}))
 		for s := range final {
-			final[s] = append(final[s], c.reshape(state[s], []int64{1, batch, hidden}))
+			final[s] = append(final[s], c.reshape(c.castLike(state[s], x), []int64{1, batch, hidden}))
 		}
 	}
 	y := c.joined(results, 1)
@@ -124,6 +127,11 @@ func (c *Backward) cells(gates int64, activations []string, step cell) []ID {
 // unrolled emits a cell for each step of one direction. It returns the first states
 // after each step and the states after the last.
 func (c *Backward) unrolled(d *direction, steps int64, in ID, state []ID, step cell) (ID, []ID) {
+	for k, t := range state {
+		if d.sums[k] && c.present(t) {
+			state[k] = c.widened(t)
+		}
+	}
 	at := c.split(in, 0, filled(c.shape(in)[0]/steps, int(steps))...)
 	made := make([]ID, steps)
 	for i := range steps {
@@ -131,7 +139,7 @@ func (c *Backward) unrolled(d *direction, steps int64, in ID, state []ID, step c
 			i = steps - 1 - i
 		}
 		state = step(c, d, at[i], state)
-		made[i] = state[0]
+		made[i] = c.castTo(state[0], c.typeOf(in).Elem)
 	}
 	return c.joined(made, 0), state
 }
@@ -159,20 +167,24 @@ func (c *Backward) iterated(d *direction, steps int64, in ID, initial []ID, step
 	var types []graph.Type
 	for k, t := range initial {
 		typ := graph.TensorOf(elem, batch, graph.Dim(d.hidden))
+		if d.sums[k] {
+			typ.Elem = widest(elem)
+		}
 		if t == graph.None {
 			t = c.zeros(in, shape[0]/steps, d.hidden)
 		}
+		t = c.castTo(t, typ.Elem)
 		states, scanned, types = append(states, b.input([]string{"h", "c"}[k], typ)), append(scanned, t), append(types, typ)
 	}
 	x := b.input("x", graph.TensorOf(elem, batch, graph.Dim(shape[1])))
 	made := step(inner, &own, x, states)
-	b.finish(append(slices.Clone(made), made[0]), b.g.Inputs...)
+	b.finish(append(slices.Clone(made), inner.castTo(made[0], elem)), b.g.Inputs...)
 	list := attrs{"num_scan_inputs": 1}
 	if d.reverse {
 		list["scan_input_directions"], list["scan_output_directions"] = []int64{1}, []int64{1}
 	}
 	scanned = append(scanned, c.reshape(in, []int64{steps, int64(batch), shape[1]}))
-	out := c.emitBody("Scan", list.list(), map[string]*graph.Graph{"body": b.g}, append(types, stackOf(types[0], steps)), scanned...)
+	out := c.emitBody("Scan", list.list(), map[string]*graph.Graph{"body": b.g}, append(types, stackOf(graph.TensorOf(elem, batch, graph.Dim(d.hidden)), steps)), scanned...)
 	return out[len(initial)], out[:len(initial)]
 }
 
@@ -231,6 +243,14 @@ func (c *Backward) recurrentBias(d *direction, b ID, gates int64) ID {
 	return c.joined([]ID{c.add(own[0], rest[0]), own[1]}, 0)
 }
 
+// widest is float32 for a type of 16 bits.
+func widest(elem graph.DType) graph.DType {
+	if is16Bits(elem) {
+		return graph.Float32
+	}
+	return elem
+}
+
 // gates splits in + h·Rᵀ into n gates.
 func (c *Backward) gates(d *direction, in, h ID, n int) []ID {
 	if c.present(h) {
@@ -247,10 +267,10 @@ func lstmCell(c *Backward, d *direction, in ID, states []ID) []ID {
 		if d.peepholes == nil || !c.present(state) {
 			return gate
 		}
-		return c.add(gate, c.mul(state, d.peepholes[k]))
+		return c.add(gate, c.mul(c.castLike(state, gate), d.peepholes[k]))
 	}
 	i := d.activations[0](peep(g[0], 0, cell))
-	updated := c.mul(i, d.activations[1](g[3]))
+	updated := c.mul(c.widened(i), c.widened(d.activations[1](g[3])))
 	if c.present(cell) {
 		var f ID
 		if d.coupled {
@@ -258,10 +278,10 @@ func lstmCell(c *Backward, d *direction, in ID, states []ID) []ID {
 		} else {
 			f = d.activations[0](peep(g[2], 2, cell))
 		}
-		updated = c.add(c.mul(f, cell), updated)
+		updated = c.add(c.mul(c.widened(f), cell), updated)
 	}
 	o := d.activations[0](peep(g[1], 1, updated))
-	return []ID{c.mul(o, d.activations[2](updated)), updated}
+	return []ID{c.castLike(c.mul(c.widened(o), d.activations[2](updated)), in), updated}
 }
 
 // gruCell has the gates z, r, h. The reset gate applies to the state before the
@@ -276,8 +296,10 @@ func gruCell(c *Backward, d *direction, in ID, states []ID) []ID {
 		if c.present(d.bias) {
 			candidate = c.add(candidate, c.mul(f(zr[1]), d.bias))
 		}
-		return []ID{c.mul(c.sub(c.scalar(in, 1), f(zr[0])), g(candidate))}
+		return []ID{c.mul(c.widened(c.sub(c.scalar(in, 1), f(zr[0]))), c.widened(g(candidate)))}
 	}
+	sum := h
+	h = c.castLike(h, in)
 	zr := c.split(c.with("Gemm", attrs{"transB": 1}, h, d.recurrent[0], part[0]), 1, d.hidden, d.hidden)
 	z, reset := f(zr[0]), f(zr[1])
 	var candidate ID
@@ -287,7 +309,8 @@ func gruCell(c *Backward, d *direction, in ID, states []ID) []ID {
 	} else {
 		candidate = g(c.with("Gemm", attrs{"transB": 1}, c.mul(reset, h), d.recurrent[1], part[1]))
 	}
-	return []ID{c.add(c.mul(c.sub(c.scalar(z, 1), z), candidate), c.mul(z, h))}
+	z = c.widened(z)
+	return []ID{c.add(c.mul(c.sub(c.scalar(z, 1), z), c.widened(candidate)), c.mul(z, sum))}
 }
 
 func rnnCell(c *Backward, d *direction, in ID, states []ID) []ID {

@@ -332,5 +332,8 @@ func (t *tape) sumTerms(made, grad *gorgonia.Node) (ID, error) {
 	for i, o := range terms {
 		values[i] = o.value
 	}
+	if len(values) > 1 {
+		t.widenTerms(made, values)
+	}
 	return t.sumOf(values), t.err
 }

@@ -2,6 +2,7 @@
 
     crosscheck/run precision                            # all networks, bf16 and fp16
     crosscheck/run precision resnet18 --type bf16       # some
+    crosscheck/run precision alexnet --draws 8          # with more data, which tells chance from a cause
     crosscheck/run precision --table docs/results/precision.md   # write the tables of that page
 
 Each network is exported from PyTorch, and `optimize --train --autocast` makes its step. From the
@@ -113,16 +114,16 @@ class Errors:
             off = float(np.linalg.norm((gradients[name] - exact).ravel()) / np.linalg.norm(exact.ravel()))
             self.gradients[name] = self.gradients.get(name, 0.0) + off**2
 
-    def root(self, square):
-        return (square / _DRAWS) ** 0.5
+    def root(self, square, draws):
+        return (square / draws) ** 0.5
 
 
-def compare(name, kinds, binary, work):
+def compare(name, kinds, binary, work, count=_DRAWS):
     """Yield the comparison of a network for each type."""
     network = precision_networks.NETWORKS[name]
     module = network.module()
     judge = copy.deepcopy(module).double()
-    draws = [network.draw(module, seed) for seed in range(_DRAWS)]
+    draws = [network.draw(module, seed) for seed in range(count)]
     source = work / "network.onnx"
     export(module, draws[0][0], source)
     steps = {kind: Step(binary, source, kind, work) for kind in kinds}
@@ -144,18 +145,18 @@ def compare(name, kinds, binary, work):
         del want
     sizes = {n: p.numel() for n, p in module.named_parameters()}
     for kind in kinds:
-        yield verdict(name, kind, network.said, ours[kind], theirs[kind], sizes, vanishing)
+        yield verdict(name, kind, network.said, ours[kind], theirs[kind], sizes, vanishing, count)
 
 
-def verdict(name, kind, said, ours, theirs, sizes, vanishing):
+def verdict(name, kind, said, ours, theirs, sizes, vanishing, draws):
     """Return a row of the table, with its faults."""
     ratios = {n: max(g, 1e-300) ** 0.5 / max(theirs.gradients[n], 1e-300) ** 0.5 for n, g in ours.gradients.items()}
     many = {n: r for n, r in ratios.items() if sizes[n] >= _FEW}
     worst = max(many, key=many.get)
-    middle = lambda e: e.root(float(np.median(list(e.gradients.values()))))
+    middle = lambda e: e.root(float(np.median(list(e.gradients.values()))), draws)
     row = {
         "network": name, "type": kind, "data": said, "parameters": len(ratios), "vanishing": vanishing,
-        "loss": ours.root(ours.loss), "their_loss": theirs.root(theirs.loss), "gradient": middle(ours), "their_gradient": middle(theirs),
+        "draws": draws, "loss": ours.root(ours.loss, draws), "their_loss": theirs.root(theirs.loss, draws), "gradient": middle(ours), "their_gradient": middle(theirs),
         "mean": float(np.exp(np.mean(np.log(list(ratios.values()))))), "most": many[worst], "worst": worst, "faults": [],
     }  # fmt: skip
     row["loss_ratio"] = max(row["loss"], _ROUNDING) / max(row["their_loss"], _ROUNDING)
@@ -170,9 +171,9 @@ def verdict(name, kind, said, ours, theirs, sizes, vanishing):
 
 def table(rows):
     """Return the rows as a table in Markdown."""
-    lines = ["| network | data | type | parameters | error of the loss | PyTorch's | median error of a gradient | PyTorch's | ours / PyTorch's, geometric mean | largest |", "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    lines = ["| network | data | draws | type | parameters | error of the loss | PyTorch's | median error of a gradient | PyTorch's | ours / PyTorch's, geometric mean | largest |", "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for r in rows:
-        lines.append(f"| {r['network']} | {r['data']} | {r['type']} | {r['parameters']} | {r['loss']:.1e} | {r['their_loss']:.1e} | {r['gradient']:.1e} | {r['their_gradient']:.1e} | {r['mean']:.3f} | {r['most']:.2f} |")
+        lines.append(f"| {r['network']} | {r['data']} | {r['draws']} | {r['type']} | {r['parameters']} | {r['loss']:.1e} | {r['their_loss']:.1e} | {r['gradient']:.1e} | {r['their_gradient']:.1e} | {r['mean']:.3f} | {r['most']:.2f} |")
     return "\n".join(lines) + "\n"
 
 
@@ -189,6 +190,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"default: all of {', '.join(precision_networks.NETWORKS)}")
     parser.add_argument("--type", action="append", choices=TYPES, help="default: both")
+    parser.add_argument("--draws", type=int, default=_DRAWS, help="of data, for each network (default: %(default)s)")
     parser.add_argument("--binary", help="the command (default: it is built)")
     parser.add_argument("--json", type=pathlib.Path, help="write the rows; those of networks that do not run are kept")
     parser.add_argument("--table", type=pathlib.Path, help="write the table into this page")
@@ -201,7 +203,7 @@ def main():
         binary = args.binary or parameters.build(pathlib.Path(work))
         for name in args.networks or precision_networks.NETWORKS:
             with tempfile.TemporaryDirectory(dir=work) as folder:
-                for row in compare(name, args.type or list(TYPES), binary, pathlib.Path(folder)):
+                for row in compare(name, args.type or list(TYPES), binary, pathlib.Path(folder), args.draws):
                     kept[name, row["type"]] = row
                     said = f"loss off {row['loss']:.1e} (PyTorch {row['their_loss']:.1e}), gradients {row['gradient']:.1e} ({row['their_gradient']:.1e}), mean ratio {row['mean']:.3f}, largest {row['most']:.2f} of {row['worst']}"
                     print(f"{name:24} {row['type']} {said}", *row["faults"], sep="\n    ", flush=True)

@@ -29,8 +29,20 @@ var stepCases = []struct {
 	{"probabilities", trainedJoin, passes.Options{Train: &autodiff.Options{Loss: "bce", Probabilities: true}}},
 	{"a scale that changes", classifier, passes.Options{Dims: map[string]int64{"batch": 3}, Train: &autodiff.Options{Optimizer: "adam", LossScale: autodiff.DynamicScale(), Accumulate: 2, ClipNorm: 1}}},
 	{"a scale", classifier, passes.Options{Dims: map[string]int64{"batch": 3}, Train: &autodiff.Options{LossScale: &autodiff.LossScale{Initial: 1024}}}},
+	{"in 16 bits", rowsWithBias, passes.Options{Precision: &passes.Precision{Type: graph.BFloat16}, Train: &autodiff.Options{Loss: "mse"}}},
 	{"below a limit", trainedJoin, passes.Options{Train: &autodiff.Options{Loss: "mse"}, ExtraPercent: 1000, UpdatesLast: true}},
 }
+
+// rowsWithBias has a product of three axes and its bias, which are one node of a step in 16 bits.
+var rowsWithBias = text{opset: 22, main: `
+	in x float32[2,3,8]
+	init w float32[8,4] = ...
+	init b float32[4] = ...
+	h = MatMul(x, w)
+	s = Add(h, b)
+	y = Tanh(s)
+	out y
+`}
 
 // TestChangedStepsAreFound: with the source, a step whose plan is right is not valid if a node of its
 // forward pass, its loss or an update computes something else, or if a constant has another value.

@@ -191,6 +191,9 @@ func (p *prover) made(t, of graph.TensorID) string {
 	if a := p.adapterOf(t); a != nil {
 		return p.adapted(a, t, of)
 	}
+	if l, is := p.linear(x.Maker, old); is {
+		return p.joined(l, x.Maker, s.Maker)
+	}
 	want := p.upgraded(n, old)
 	if p.step.Made.Products[x.Name] || n.Op != want.op || n.Domain != old.Domain || n.Overload != old.Overload {
 		return p.replaced(t, of)
