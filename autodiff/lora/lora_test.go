@@ -77,7 +77,7 @@ func TestTargets(t *testing.T) {
 // as it is before and add to the scaled result. One that another node reads in between gets none.
 func TestDynamicBase(t *testing.T) {
 	product := func(name string) string {
-		return strings.ReplaceAll(`init N.weight_quantized int8[4,5]
+		return strings.ReplaceAll(`init N.weight_quantized int8[4,5] = ...
 init N.scale float32[] = [0.5]
 N.m = MatMulInteger(q, N.weight_quantized, z)
 N.c = Cast(N.m) to=1
