@@ -19,7 +19,7 @@ type body struct {
 // newBody returns an empty body whose names differ from those of the outer graph.
 func (e *emitter) newBody(name string) *body {
 	b := newEmitter(&graph.Graph{Name: e.unique(e.scope + name)}, e.opsets, nil)
-	b.taken, b.salt, b.saving, b.fused = e.taken, e.salt, e.saving, e.fused
+	b.taken, b.salt, b.saving, b.waiting, b.fused = e.taken, e.salt, e.saving, e.waiting, e.fused
 	b.phase, b.of, b.scope = e.phase, e.of, e.scope
 	return &body{emitter: b, outer: e, inner: map[ID]ID{}}
 }

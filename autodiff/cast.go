@@ -27,32 +27,61 @@ func castGrad(c *Backward) {
 // float32. Up to about so many, a product takes the time in which its result is written.
 const shortBatch = 64
 
-// wideProduct computes a gradient that a product of 16-bit operands made, in float32 from these
-// operands widened, if they have few rows and less elements than the gradient. Otherwise the
+// wideProduct computes a gradient that a product of 16-bit operands made, or a convolution, in float32
+// from these operands widened, if they have few rows and less elements than the gradient. Otherwise the
 // gradient would be there twice while it is widened: in 16 bits and in 32, half as much again
-// as a step in float32 needs for the largest matrix of a network. It is rounded once less. One of
+// as a step in float32 needs for the largest matrix of a network. It is rounded once less. Gradients that
+// wait for each other stay in 16 bits, in which all of them take half as much. One of
 // float16 stays: it overflows where PyTorch's does, and the same steps are skipped.
 func (c *Backward) wideProduct() ID {
 	n, from := c.makers[c.D(0)], c.typeOf(c.X(0)).Elem
-	if n == nil || !c.saves(savingCast) || from != graph.Float32 || len(n.Inputs) != 2 || n.Domain != "" || n.Op != "Gemm" {
+	if n == nil || !c.saves(savingCast) || c.waiting || from != graph.Float32 {
+		return graph.None
+	}
+	rows := c.summedRows(n)
+	if rows == 0 || rows > shortBatch {
 		return graph.None
 	}
 	a, b := n.Inputs[0], n.Inputs[1]
-	rows := c.shape(a)[1]
-	if t := n.Attr("transA"); t != nil && t.Int != 0 {
-		rows = c.shape(a)[0]
-	}
-	if c.typeOf(a).Elem != graph.BFloat16 || rows > shortBatch || elements(c.shape(a))+elements(c.shape(b)) > elements(c.shape(c.D(0))) {
+	if c.typeOf(a).Elem != graph.BFloat16 || elements(c.shape(a))+elements(c.shape(b)) > elements(c.shape(c.D(0))) {
 		return graph.None
 	}
+	return c.emitIn(n.Domain, n.Op, attrsOf(n), 1, c.castTo(a, from), c.castTo(b, from))[0]
+}
+
+// summedRows is the number of rows over which a node sums that makes the gradient of a matrix, or of
+// the weights of a convolution, from two operands; 0 for other nodes.
+func (c *Backward) summedRows(n *graph.Node) int64 {
+	convolution := n.Domain == fusedDomain && n.Op == graph.ConvWeightGrad
+	if len(n.Inputs) != 2 || !convolution && (n.Domain != "" || n.Op != "Gemm") {
+		return 0
+	}
+	a, b := c.shape(n.Inputs[0]), c.shape(n.Inputs[1])
+	switch t := n.Attr("transA"); {
+	case c.err != nil:
+		return 0
+	case convolution: // the places of the result, in all images
+		return elements(b) / b[1]
+	case t != nil && t.Int != 0:
+		return a[0]
+	}
+	return a[1]
+}
+
+// attrsOf lists the attributes of a node that are numbers.
+func attrsOf(n *graph.Node) attrs {
 	at := attrs{}
 	for _, x := range n.Attrs {
-		at[x.Name] = x.Int
-		if x.Type == graph.AttrFloat {
+		switch x.Type {
+		case graph.AttrFloat:
 			at[x.Name] = float64(x.Float)
+		case graph.AttrInts:
+			at[x.Name] = x.Ints
+		default:
+			at[x.Name] = x.Int
 		}
 	}
-	return c.with("Gemm", at, c.castTo(a, from), c.castTo(b, from))
+	return at
 }
 
 // widenedAgain is a copy of a tensor that a Cast made of one of 16 bits, by a Cast of the

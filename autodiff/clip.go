@@ -22,7 +22,8 @@ func (s *trainer) clip() error {
 	}
 	scale := s.op("Min", s.div(s.number(s.opt.ClipNorm), s.plus(s.op("Sqrt", total), 1e-6)), s.number(1))
 	for i, d := range s.reduced {
-		s.reduced[i] = s.mul(d, s.castLike(scale, d))
+		again := s.widenedTwice(d)
+		s.reduced[i] = s.mul(again, s.castLike(scale, again))
 		if d != s.grads[i] { // a sum over runs
 			continue
 		}

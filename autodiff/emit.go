@@ -34,6 +34,7 @@ type emitter struct {
 	fused         bool      // gradients of convolutions' weights are single nodes
 	fuse          *fuser    // nil: other gradients are emitted as standard operators
 	saving        savingSet // the savings that are on
+	waiting       bool      // gradients wait for each other before updates
 
 	items map[ID][]ID // of sequences, where they are known
 

@@ -2,6 +2,8 @@ package autodiff
 
 import (
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -82,6 +84,29 @@ func TestGradientsOfFewRowsAreWide(t *testing.T) {
 	}
 }
 
+// TestConvolutionsOfFewPlacesAreWide: so is the gradient of the weights of a convolution with few places
+// in all images.
+func TestConvolutionsOfFewPlacesAreWide(t *testing.T) {
+	for images, want := range map[int]graph.DType{1: graph.Float32, 5: graph.BFloat16} {
+		b := newBuilder("convolution", 18)
+		x := b.input("x", b.value(operand{shape: []int{images, 8, 4, 4}, elem: graph.Float32}))
+		w := b.initializer("w", b.value(operand{shape: []int{16, 8, 3, 3}, elem: graph.Float32}))
+		half := func(name string, t ID) ID { return b.op(name, "Cast", attrs{"to": graph.BFloat16}, t) }
+		y := b.op("y", "Conv", attrs{"pads": []int64{1, 1, 1, 1}}, half("x16", x), half("w16", w))
+		b.finish(b.op("objective", "ReduceSumSquare", attrs{"keepdims": 0}, b.op("wide", "Cast", attrs{"to": graph.Float32}, y)))
+		step := train(t, b.m, Options{Loss: "none:objective", Trainable: regexp.MustCompile("^w$"), KeepGradients: true, FusedGradients: FuseOn})
+		var made []graph.DType
+		for _, n := range step.Model.Graph.Nodes {
+			if n.Op == graph.ConvWeightGrad {
+				made = append(made, step.Model.Graph.Tensors[n.Outputs[0]].Type.Elem)
+			}
+		}
+		if len(made) != 1 || made[0] != want {
+			t.Errorf("%d images: gradients of types %v, expected one of %v", images, made, want)
+		}
+	}
+}
+
 // TestOverflowIsReadFrom16Bits: whether gradients are finite is computed from the tensors of 16
 // bits, so that the float32 ones are made for the updates alone.
 func TestOverflowIsReadFrom16Bits(t *testing.T) {
@@ -105,6 +130,49 @@ func TestOverflowIsReadFrom16Bits(t *testing.T) {
 		}
 		if n := g.Nodes[from]; (n.Op == "Cast" && len(g.Tensors[n.Outputs[0]].Readers) == 1) != (noLean == nil) {
 			t.Errorf("without %v: the magnitude is computed from what %s %q makes", noLean, n.Op, n.Name)
+		}
+	}
+}
+
+// TestClippedGradientsWaitIn16Bits: while gradients wait for the norm of all, 16 bits of each are kept, and
+// what is widened for the norm is read by nothing else. The parameters become the same, bit by bit, as
+// where one tensor serves both.
+func TestClippedGradientsWaitIn16Bits(t *testing.T) {
+	for _, k := range []struct {
+		elem  graph.DType
+		rows  int
+		scale *LossScale
+	}{{graph.BFloat16, 96, nil}, {graph.BFloat16, 4, nil}, {graph.Float16, 96, DynamicScale()}} {
+		b := newBuilder("clipped", 18)
+		x := b.input("x", b.value(operand{shape: []int{k.rows, 24}, elem: graph.Float32}))
+		w := b.initializer("w", b.value(operand{shape: []int{24, 40}, elem: graph.Float32}))
+		v := b.initializer("v", b.value(operand{shape: []int{40, 24}, elem: graph.Float32}))
+		half := func(name string, t ID) ID { return b.op(name, "Cast", attrs{"to": k.elem}, t) }
+		y := b.op("y", "MatMul", nil, b.op("h", "MatMul", nil, half("x16", x), half("w16", w)), half("v16", v))
+		b.finish(b.op("objective", "ReduceSumSquare", attrs{"keepdims": 0}, b.op("wide", "Cast", attrs{"to": graph.Float32}, y)))
+		opt := Options{Loss: "none:objective", Trainable: regexp.MustCompile("^[wv]$"), ClipNorm: 0.5, LossScale: k.scale}
+		step := train(t, b.m, opt)
+		g, apart := step.Model.Graph, 0
+		for _, n := range g.Nodes {
+			if n.Op == "ReduceSumSquare" && strings.HasPrefix(n.Name, "clip/") {
+				in := g.Tensors[n.Inputs[0]]
+				if len(in.Readers) == 1 && in.Type.Elem == graph.Float32 {
+					apart++
+				}
+			}
+		}
+		if apart != 2 {
+			t.Errorf("%v, %d rows: %d gradients are widened for the norm alone: expected 2", k.elem, k.rows, apart)
+		}
+		opt.KeepGradients = true
+		kept := train(t, b.m, opt)
+		got, want := feedsOf(t, step, b.feeds), feedsOf(t, kept, b.feeds)
+		advance(t, step, got)
+		advance(t, kept, want)
+		for _, name := range step.Parameters {
+			if !slices.Equal(got[name].F, want[name].F) {
+				t.Errorf("%v, %d rows: %s becomes another with gradients that are kept", k.elem, k.rows, name)
+			}
 		}
 	}
 }

@@ -107,17 +107,44 @@ func (s *trainer) unscaled(d ID) ID {
 // What must be finite can be read from it: until the updates, which wait for the answer, it
 // is kept in the place of the gradient, in half of its bytes.
 func (s *trainer) scaled(d ID) ID {
-	quotient := s.makers[d]
-	if quotient != nil && ops.Copies(quotient) { // it names the gradient
-		quotient = s.makers[quotient.Inputs[0]]
-	}
-	if quotient == nil || !s.saves(savingCast) || !slices.Contains(quotient.Inputs, s.unscale) {
-		return d
-	}
-	if cast := s.makers[quotient.Inputs[0]]; cast != nil && ops.Casts(cast) && is16Bits(s.typeOf(cast.Inputs[0]).Elem) {
-		return cast.Inputs[0]
+	if half, scaled := s.halfOf(d); half != graph.None && scaled {
+		return half
 	}
 	return d
+}
+
+// halfOf is the 16-bit tensor that was widened to a gradient, and, if scaled, then divided by the loss
+// scale; graph.None if there is none.
+func (s *trainer) halfOf(d ID) (half ID, scaled bool) {
+	n := s.makers[d]
+	if n != nil && ops.Copies(n) { // it names the gradient
+		n = s.makers[n.Inputs[0]]
+	}
+	if !s.saves(savingCast) || n == nil {
+		return graph.None, false
+	}
+	if scaled = s.unscale != graph.None && slices.Contains(n.Inputs, s.unscale); scaled {
+		n = s.makers[n.Inputs[0]]
+	}
+	if n != nil && ops.Casts(n) && is16Bits(s.typeOf(n.Inputs[0]).Elem) {
+		return n.Inputs[0], scaled
+	}
+	return graph.None, false
+}
+
+// widenedTwice is a gradient, made once more from 16 bits if it was widened from them: while it waits for
+// the norm of all, which reads it first, these are kept in its place. Gradients that are results are
+// kept anyway.
+func (s *trainer) widenedTwice(d ID) ID {
+	half, scaled := s.halfOf(d)
+	if half == graph.None || s.opt.KeepGradients {
+		return d
+	}
+	again := s.castTo(half, s.typeOf(d).Elem)
+	if scaled {
+		again = s.mul(again, s.castLike(s.unscale, again))
+	}
+	return again
 }
 
 // decide finds out whether this run updates: it is an n-th one, and all gradients are

@@ -204,6 +204,7 @@ func (s *trainer) run(salt int) (*Step, error) {
 	constant.Hoist(g)
 	s.emitter = newEmitter(g, slices.Clone(s.source.Opsets), slices.Clone(inference.Values))
 	s.saving = saving
+	s.waiting = s.opt.ClipNorm > 0 && s.opt.Accumulate <= 1
 	s.fused = s.opt.FusedGradients >= FuseOn
 	if s.opt.FusedGradients == FuseAll {
 		s.fuse = &fuser{byBody: map[string]*graph.Function{}, names: map[string]int{}}
