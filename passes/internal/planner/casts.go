@@ -169,15 +169,7 @@ func (r *Region) CastOrders(ctx context.Context, p *schedule.Problem, casts []Ca
 	nodes := int32(len(p.Nodes))
 	switch when {
 	case BeforeUpdates:
-		for _, c := range casts {
-			for _, n := range c.Readers {
-				for _, u := range c.Until {
-					if n != u {
-						g.Precedence = append(g.Precedence, [2]int32{int32(n), int32(u)})
-					}
-				}
-			}
-		}
+		g.Precedence = append(g.Precedence, beforeUpdates(casts)...)
 	case AsNodes:
 		p = r.Problem()
 		for _, c := range casts {
@@ -186,12 +178,27 @@ func (r *Region) CastOrders(ctx context.Context, p *schedule.Problem, casts []Ca
 	}
 	g.Set([]box.Point{{Problem: p}}, true)
 	found, err := g.Solve(ctx, &x.Search)
-	if err == nil && when == AsNodes {
-		for i, order := range found.Orders {
-			found.Orders[i] = slices.DeleteFunc(order, func(n int32) bool { return n >= nodes })
+	if err != nil {
+		return nil, err
+	}
+	for i, order := range found.Orders { // without the nodes of AsNodes
+		found.Orders[i] = slices.DeleteFunc(order, func(n int32) bool { return n >= nodes })
+	}
+	return found, nil
+}
+
+// beforeUpdates pairs each reader of a cast with the updates of what that is made of.
+func beforeUpdates(casts []Cast) (pairs [][2]int32) {
+	for _, c := range casts {
+		for _, n := range c.Readers {
+			for _, u := range c.Until {
+				if n != u {
+					pairs = append(pairs, [2]int32{int32(n), int32(u)})
+				}
+			}
 		}
 	}
-	return found, err
+	return pairs
 }
 
 // asNodes gives each reader of a cast but the first a run of the cast of its own. The first has the
