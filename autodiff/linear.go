@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // joinBias makes one Gemm of a product in 16 bits and of the Add that gives it a bias, if nothing
@@ -21,7 +22,7 @@ func (s *trainer) joinBias(n *graph.Node, nodes []*graph.Node) bool {
 			continue
 		}
 		a, b, c, out := s.shape(m.Inputs[0]), s.shape(m.Inputs[1]), s.shape(bias), s.shape(n.Outputs[0])
-		if len(a) < 2 || len(b) != 2 || len(out) != len(a) || elements(c) != b[1] || len(c) == 0 || c[len(c)-1] != b[1] {
+		if !s.initial(bias, nodes) || len(a) < 2 || len(b) != 2 || len(out) != len(a) || elements(c) != b[1] || len(c) == 0 || c[len(c)-1] != b[1] {
 			continue
 		}
 		first := len(s.g.Nodes)
@@ -40,6 +41,16 @@ func (s *trainer) joinBias(n *graph.Node, nodes []*graph.Node) bool {
 		return true
 	}
 	return false
+}
+
+// initial reports whether a tensor is an initializer, or a Cast of one: a bias. What is computed in
+// each step, such as the product to which an adapter adds, is none, also where it has one row.
+func (s *trainer) initial(t ID, nodes []*graph.Node) bool {
+	x := s.g.Tensors[t]
+	if x.Maker >= 0 && int(x.Maker) < len(nodes) && ops.Casts(nodes[x.Maker]) {
+		x = s.g.Tensors[nodes[x.Maker].Inputs[0]]
+	}
+	return x.Data != nil
 }
 
 // productFor is the MatMul that makes a tensor for one reader, nil if there is none.

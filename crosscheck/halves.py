@@ -1,4 +1,5 @@
-"""Check steps in 16 bits without PyTorch: beside the same step in float32, and node by node.
+"""Check steps in 16 bits without PyTorch: beside the same step in float32, and node by node; and the model
+in 16 bits in ONNX Runtime.
 
 Steps beside torch.autocast's are those of crosscheck/run precision, which needs PyTorch.
 One step at a time, in its own process: python -m crosscheck.halves.
@@ -6,12 +7,15 @@ One step at a time, in its own process: python -m crosscheck.halves.
 
 import numpy as np
 
-from . import apart, cases, networks, step
+import onnx
+
+from . import apart, cases, feeds, networks, runtime, step
 
 _TYPES = {"bf16": 2.0**-8, "fp16": 2.0**-11}  # unit roundoff
 _SHALLOW = ("cnn",)  # networks that amplify no rounding: without BatchNormalization and attention
 _FEW, _MANY = 1 / 16, 16  # unit roundoffs by which gradients, and at most their loss, are off: below it, nothing was rounded
 _SUBSET = ("bert", "tiny_resnet8")
+_RUNTIME = 2  # ours may be off by as many times what the runtime's result is off, and two roundings
 _SECONDS = 600
 _SCALE = 1024  # of float16's loss
 
@@ -35,6 +39,7 @@ def examine(title, tool, work, data, result):
         tool.model(name.removeprefix("model/"), source, settings, dims)
     else:
         networks.write(next(n for n in networks.NETWORKS if n.name == name), source, tool, data)
+    result["runtime"] = _in_runtime(source, kind, tool, result)
     single, half = (source.with_name(f"{source.stem}.{w}.onnx") for w in ("float32", "step"))
     tool.train(source, single, flags)
     tool.train(source, half, [*flags, f"--autocast={kind}", *([f"--loss-scale={_SCALE}"] if kind == "fp16" else [])])
@@ -59,6 +64,33 @@ def examine(title, tool, work, data, result):
         result["faults"].append(f"nodes were not compared: {report['uncompared']}")
 
 
+def _in_runtime(source, kind, tool, result):
+    """Run the model in 16 bits in ONNX Runtime and here; return by how many unit roundoffs its outputs there are off those in
+    float32, or what it has no kernel for."""
+    whole, half = (source.with_name(f"{source.stem}.{w}.onnx") for w in ("inference", "precision"))
+    tool.plan(source, whole, ["--effort=fast"])
+    tool.plan(source, half, ["--effort=fast", f"--precision={kind}", "--no-accuracy"])
+    graph = onnx.load(whole, load_external_data=False).graph
+    given = feeds.make(graph, {v.name: [d.dim_value or 1 for d in v.type.tensor_type.shape.dim] for v in feeds.inputs(graph)})
+    try:
+        there, _ = runtime.run(half, given, 1)
+    except Exception as error:  # the runtime's own class, which it does not export
+        if "NOT_IMPLEMENTED" not in str(error):
+            raise
+        return str(error).partition("implementation for ")[2].partition(" node")[0]
+    want, _ = runtime.run(whole, given, 1)
+    _, here = tool.run(half, given, [], _SECONDS)
+    worst = 0
+    for name, exact in want.items():
+        if exact.dtype != np.float32 or exact.size == 0:
+            continue
+        off, ours = (float(np.linalg.norm(out[name].astype(np.float64) - exact) / np.linalg.norm(exact)) / _TYPES[kind] for out in (there, here))
+        worst = max(worst, off)
+        if not ours <= _RUNTIME * (off + 1):
+            result["faults"].append(f"{name} in 16 bits is off by {ours:.3g} unit roundoffs, in ONNX Runtime by {off:.3g}")
+    return worst
+
+
 def _differentiate(tool, path, given):
     """Return loss and gradients of a step that onnxmem runs."""
     _, out = tool.run(path, given, [], _SECONDS)
@@ -69,7 +101,12 @@ def row(result):
     """Return one line of text."""
     if "compared_nodes" not in result:
         return f"{result['title']:44} {result['seconds']} s"
-    return f"{result['title']:44}gradients off {result['error']:6.2f} unit roundoffs, loss {result['loss_error']:6.2f}; {result['compared_nodes']} nodes, worst {result['worst']:.3f}, {result['seconds']} s"
+    return f"{result['title']:44}gradients off {result['error']:6.2f} unit roundoffs, loss {result['loss_error']:6.2f}; {_there(result['runtime'])}; {result['compared_nodes']} nodes, worst {result['worst']:.3f}, {result['seconds']} s"
+
+
+def _there(found):
+    """Describe what _in_runtime found."""
+    return f"ONNX Runtime has no {found}" if isinstance(found, str) else f"in ONNX Runtime off {found:.2f}"
 
 
 if __name__ == "__main__":

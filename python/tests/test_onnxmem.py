@@ -124,6 +124,19 @@ class Optimize(Folder):
         with self.assertRaisesRegex(onnxmem.Refused, '--freeze: "layr1" matches no initializer: expected .* such as layer1'):
             onnxmem.optimize(self.model, train={"freeze": "layer1|layr1"})
 
+    def test_16_bits_and_adapters(self) -> None:
+        wide = onnxmem.optimize(self.model, train=True, dims={"batch": 2})
+        p = onnxmem.optimize(self.model, train={"autocast": "bf16"}, dims={"batch": 2})
+        self.assertEqual(p.plan["precision"]["type"], "bfloat16")
+        self.assertLess(p.plan.summary.peak_bytes, wide.plan.summary.peak_bytes)
+        step = self.folder / "step.onnx"
+        p = onnxmem.optimize(self.model, step, train={"lora": 4, "optimizer": "adamw"}, dims={"batch": 2})
+        self.assertLess(p.plan.summary.total_bytes, onnxmem.optimize(self.model, train={"optimizer": "adamw"}, dims={"batch": 2}).plan.summary.total_bytes)
+        self.assertTrue(onnxmem.verify(step).valid)
+        self.assertEqual(onnxmem.optimize(self.model, precision="fp16").plan["precision"]["type"], "float16")
+        with self.assertRaisesRegex(onnxmem.Refused, "matches no module"):
+            onnxmem.optimize(self.model, train={"lora": 4, "lora_targets": "nothing"})
+
     def test_limit(self) -> None:
         free = onnxmem.optimize(self.model, train=True, dims={"batch": 4})
         p = onnxmem.optimize(self.model, train=True, dims={"batch": 4}, limit="90%")
