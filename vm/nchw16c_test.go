@@ -119,6 +119,49 @@ func imagesHeldInNCHW16c(t *testing.T, reals graph.DType) {
 	})
 }
 
+// Volumes are held in NCHW16c between convolutions of volumes, what goes through their elements
+// alike, and their means, with the same bits.
+func TestVolumesHeldInNCHW16c(t *testing.T) {
+	needBlocks(t)
+	n := newNet()
+	same, stride := integers("pads", 1, 1, 1, 1, 1, 1), integers("strides", 2, 2, 2)
+	n.input("x", 2, 3, 5, 13, 10)
+	n.filter("a", "x", attrs(same), 32, 3, 3, 3, 3) // planes in, blocks out
+	n.node("Relu", "ar", "a")
+	n.filter("b", "ar", attrs(same), 32, 32, 3, 3, 3)
+	n.filter("c", "b", nil, 32, 32, 1, 1, 1)
+	n.node("Add", "s", "c", "ar") // c adds ar
+	n.node("Relu", "sr", "s")
+	n.filter("d", "sr", attrs(same, stride, attr("group", 2)), 64, 16, 3, 3, 3)
+	n.node("Tanh", "dt", "d")
+	n.filter("e", "dt", nil, 48, 64, 1, 1, 1)
+	n.node("GlobalAveragePool", "m", "e")
+	n.filter("f", "dt", attrs(same), 32, 64, 3, 3, 3) // blocks in, planes out
+	n.filter("g", "dt", nil, 32, 64, 1, 3, 1)         // read by a pool of volumes
+	n.with("MaxPool", "z", attrs(integers("kernel_shape", 2, 2, 2)), "g")
+	n.output("m", 2, 48, 1, 1, 1)
+	n.output("f", 2, 32, 3, 7, 5)
+	n.output("z", 2, 32, 2, 4, 4)
+	path := filepath.Join(t.TempDir(), "volumes.onnx")
+	n.write(t, path)
+	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 5, 13, 10})}
+	inBothLayouts(t, path, inputs, "nchw16c", func(s *vm.Session, hold bool, opt vm.Options) {
+		var held, sums []string
+		if hold {
+			held = []string{"a", "ar", "b", "c", "d", "dt", "e", "s", "sr"}
+			if !opt.Separate && opt.Guard == 0 {
+				sums = []string{"s"}
+			}
+		}
+		if got := s.HeldInNCHW16c(); !slices.Equal(got, held) {
+			t.Errorf("%+v: held in NCHW16c: %v, want %v", opt, got, held)
+		}
+		if got := s.Residuals(); !slices.Equal(got, sums) {
+			t.Errorf("%+v: sums of convolutions: %v, want %v", opt, got, sums)
+		}
+	})
+}
+
 // An image whose shape is read is held, too.
 func TestShapeOfImageHeldInNCHW16c(t *testing.T) {
 	needBlocks(t)

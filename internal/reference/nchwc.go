@@ -101,7 +101,7 @@ func (l Layout) Blocks(x *Tensor) *Tensor {
 // Planes returns the image in NCHW from the same image in NCHWc, of which the last block of
 // channels may be smaller than the others.
 func (l Layout) Planes(x *Tensor) *Tensor {
-	channels, pixels := x.Shape[1], x.Shape[2]*x.Shape[3]
+	channels, pixels := x.Shape[1], size(x.Shape[2:])
 	from := make([]int, size(x.Shape))
 	at := 0
 	for image := range x.Shape[0] {

@@ -9,7 +9,7 @@ const (
 	Plain   Layout = iota // as the operators see it: NCHW, but for those of NCHWc
 	NCHW                  // the operators see NCHWc, in blocks of channels (attr.Nchwc)
 	NHWC                  // with the channels last
-	NCHW16c               // [N, C/16, H, W, 16] (gemm.BlockLen); of each image, [H, W, 8] follows if C is no multiple of 16 but of 8
+	NCHW16c               // [N, C/16, H, W, 16] (gemm.BlockLen), of volumes [N, C/16, D, H, W, 16]; of each image, [H, W, 8] follows if C is no multiple of 16 but of 8
 )
 
 // String names the layout as profiles do; "" if it is that of the operators.

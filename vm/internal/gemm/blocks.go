@@ -33,6 +33,7 @@ type Blocks struct {
 	Stride            [2]int
 	Dilation          [2]int
 	Pad               [2]int // before the image
+	First             Axis   // of volumes: see there
 	Bias              bool
 	Act               Activation
 	Low, High         float32
@@ -53,12 +54,29 @@ type Blocks struct {
 
 	flat    bool   // each output reads the pixel at its place: all rows are one
 	apart   bool   // pixels are read in a copy; of a flat image, only those that are read
+	inPlace bool   // not to be, though taps are left out pixel by pixel
 	image   [2]int // of a flat image: In
 	wide    int    // of a flat image: the width of the result
 	tall    int    // the most rows of the result in a part; in a flat image, pixels
 	share   blockShare
 	classes []blockClass
 }
+
+// Axis is the axis before the rows of a volume [C, D, H, W], which lies as [C/BlockLen, D, H, W,
+// BlockLen]; the zero value is that of an image. A volume is in float32, and so is its result, of
+// whole blocks of channels.
+type Axis struct{ In, Out, Kernel, Stride, Dilation, Pad int }
+
+// front is First, or what the zero value stands for.
+func (b *Blocks) front() Axis {
+	if b.First == (Axis{}) {
+		return Axis{In: 1, Out: 1, Kernel: 1, Stride: 1, Dilation: 1}
+	}
+	return b.First
+}
+
+// outputs is the number of pixels of the result.
+func (b *Blocks) outputs() int { return b.front().Out * b.Out[0] * b.Out[1] }
 
 // blockPanel holds the arguments of a micro-kernel. Package asm addresses the fields by
 // their offsets. a, b and c are no pointers: the micro-kernel moves a and c from line to
@@ -108,6 +126,7 @@ const (
 	mostBlockRoom    = 1 << 21 // if a single row needs more
 	mostBlockReach   = 1 << 20 // pixels
 	leastInPlace     = 512     // pixels of a part that is not copied: for them the weights are read again
+	leastCopied      = 42      // pixels of a part of a volume that is copied
 	thinAhead        = 6       // steps of a thin image ahead their pixels are prefetched
 )
 
@@ -123,7 +142,7 @@ func (b *Blocks) CanBlock() bool {
 			return false
 		}
 	}
-	if b.Thin && b.Format != Float32 {
+	if b.Thin && b.Format != Float32 || b.First != (Axis{}) && !b.canBlockVolumes() {
 		return false
 	}
 	if chosen == plain || b.Channels == 0 || b.Columns == 0 ||
@@ -137,6 +156,14 @@ func (b *Blocks) CanBlock() bool {
 	}
 	_, inside := b.segments()
 	return inside && b.Format == Float32 || b.reach() <= mostBlockReach && b.rowsBytes(1) <= mostBlockRoom
+}
+
+// canBlockVolumes is CanBlock for what volumes need beside.
+func (b *Blocks) canBlockVolumes() bool {
+	a := b.First
+	return b.Format == Float32 && b.Tiles == [2]int{} && (b.Thin || b.Channels%BlockLen == 0) && b.Columns%BlockLen == 0 &&
+		a.In >= 1 && a.Out >= 1 && a.Kernel >= 1 && a.Kernel <= mostDenseSide && a.Pad >= 0 && a.Pad <= (a.Kernel-1)*a.Dilation &&
+		max(a.Out, a.Stride, a.Dilation) <= mostBlockReach
 }
 
 // width is the size of a number of the image and of the result.
@@ -171,17 +198,27 @@ func (b *Blocks) reach() int {
 	return (b.Out[1]-1)*b.Stride[1] + (b.Kernel[1]-1)*b.Dilation[1] + 1
 }
 
-// rowsBytes is the size of what rows of the result read.
+// rowsBytes is the size of what rows of the result read: some of a plane, or whole planes.
 func (b *Blocks) rowsBytes(rows int) int {
-	high := min((rows-1)*b.Stride[0]+(b.Kernel[0]-1)*b.Dilation[0]+1, b.In[0])
-	return b.pixel() * (b.Channels / b.unit()) * high * b.reach()
+	return b.pixel() * (b.Channels / b.unit()) * b.planesOf(rows) * b.highOf(rows) * b.reach()
+}
+
+// highOf is how many rows of a plane they read, and planesOf of how many planes.
+func (b *Blocks) highOf(rows int) int {
+	return min((min(rows, b.Out[0])-1)*b.Stride[0]+(b.Kernel[0]-1)*b.Dilation[0]+1, b.In[0])
+}
+
+func (b *Blocks) planesOf(rows int) int {
+	a := b.front()
+	return min((max(rows/b.Out[0], 1)-1)*a.Stride+(a.Kernel-1)*a.Dilation+1, a.In)
 }
 
 // PlanBytes is the most memory that Plan allocates.
 func (b *Blocks) PlanBytes() int {
 	segments, _ := b.segments()
-	classes := min(2*b.Kernel[0]+1, b.Out[0]) * len(segments)
-	return classes * ((b.Depth()/b.unit()+b.behind())*int(unsafe.Sizeof(blockStep{})) + cuts(b.Depth(), b.deep())*8 + int(unsafe.Sizeof(blockClass{})))
+	planes, rows := b.runs()
+	listed, classes := planes*rows*len(segments), b.front().Out*rows*len(segments)
+	return listed*((b.Depth()/b.unit()+b.behind())*int(unsafe.Sizeof(blockStep{}))+cuts(b.Depth(), b.deep())*8) + classes*int(unsafe.Sizeof(blockClass{}))
 }
 
 // behind is the number of steps behind those of a class that lead nowhere.
@@ -196,7 +233,7 @@ func (b *Blocks) behind() int {
 func (b *Blocks) Plan() {
 	one := [2]int{1, 1}
 	within := (b.Out[0]-1)*b.Stride[0] < b.In[0] && b.reach() <= b.In[1]
-	b.flat = b.Kernel == one && b.Pad == [2]int{} && within && (b.Stride != one || b.In == b.Out)
+	b.flat = b.First == Axis{} && b.Kernel == one && b.Pad == [2]int{} && within && (b.Stride != one || b.In == b.Out)
 	_, inside := b.segments()
 	b.apart = b.Format != Float32 || !inside
 	if b.flat {
@@ -206,16 +243,36 @@ func (b *Blocks) Plan() {
 		b.Out = b.In
 		b.tall = evenly(b.Out[1], max(b.room()/(4*b.Channels), 4*blockStripPixels), 2*blockStripPixels)
 	} else {
-		b.tall = b.Out[0]
-		for b.tall > 1 && b.rowsBytes(b.tall) > b.room() && (b.apart || b.tall*b.Out[1] > leastInPlace) {
-			b.tall--
+		if b.tall = b.fitting(); b.apart && b.First != (Axis{}) && b.tall*b.Out[1] < leastCopied {
+			b.inPlace = true
+			if _, inside = b.segments(); inside {
+				b.apart = false
+				b.tall = b.fitting()
+			}
 		}
-		b.tall = cuts(b.Out[0], cuts(b.Out[0], b.tall))
 	}
 	for b.Thin && b.tall > 1 && b.copyBytes()+b.sumsBytes() > ScratchBytes { // no more than a product needs
-		b.tall = cuts(b.tall, 2)
+		b.tall = b.even(cuts(b.tall, 2))
 	}
 	b.classify()
+}
+
+// fitting returns how many rows of the result make a part, as even as can be.
+func (b *Blocks) fitting() int {
+	tall := b.long()
+	for tall > 1 && b.rowsBytes(tall) > b.room() && (b.apart || tall*b.Out[1] > leastInPlace) {
+		tall--
+	}
+	return b.even(cuts(b.long(), cuts(b.long(), tall)))
+}
+
+// even returns the most rows, up to a number, that a part can have: of volumes that are copied, parts
+// are whole planes or lie in one.
+func (b *Blocks) even(rows int) int {
+	for b.apart && !b.flat && b.Out[0]%rows != 0 && rows%b.Out[0] != 0 && b.First != (Axis{}) {
+		rows--
+	}
+	return rows
 }
 
 // BlockPlaces says where the operands of Blocks lie: the images, the result, what is added to
@@ -256,7 +313,7 @@ func (b *Blocks) tailed() bool { return b.Channels%b.unit() != 0 }
 func (b *Blocks) taps() int { return b.Tiles[0] * b.Tiles[1] }
 
 // Depth is the number of terms of a sum.
-func (b *Blocks) Depth() int { return b.Channels * b.Kernel[0] * b.Kernel[1] }
+func (b *Blocks) Depth() int { return b.Channels * b.front().Kernel * b.Kernel[0] * b.Kernel[1] }
 
 // deep is the depth of a block of depths.
 func (b *Blocks) deep() int {
@@ -306,9 +363,17 @@ func (b *Blocks) lineBytes() int {
 // volume is the distance of the blocks of what is read, in bytes.
 func (b *Blocks) volume() int {
 	if !b.apart {
-		return b.pixel() * b.In[0] * b.In[1]
+		return b.front().In * b.planeBytes()
 	}
 	return b.copyBytes() / (b.Channels / b.unit())
+}
+
+// planeBytes is the distance of the planes of what is read.
+func (b *Blocks) planeBytes() int {
+	if b.apart {
+		return b.lineBytes() * b.highOf(b.tall)
+	}
+	return b.lineBytes() * b.In[0]
 }
 
 // Part computes one of Parts(workers) parts. weights returns the right side of the product of
@@ -322,7 +387,7 @@ func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int
 	piece := part % across
 	part /= across
 	place, group, image := part%down*tall, part/down%b.Groups, part/down/b.Groups
-	in, out := b.width()*b.Channels*b.In[0]*b.In[1], b.width()*b.Columns*b.Out[0]*b.Out[1]*taps
+	in, out := b.width()*b.Channels*b.front().In*b.In[0]*b.In[1], b.width()*b.Columns*b.outputs()*taps
 	if b.flat {
 		in = b.width() * b.Channels * b.image[0] * b.image[1]
 	}
@@ -345,7 +410,7 @@ func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int
 	if b.flat {
 		r.first, r.pixels, r.end = place, min(tall, b.Out[1]-place), place+1
 	} else {
-		r.first, r.pixels, r.end = place, b.Out[1], min(place+tall, b.Out[0])
+		r.first, r.pixels, r.end = place, b.Out[1], min(place+tall, b.long())
 	}
 	switch {
 	case !b.apart && b.flat:
@@ -359,8 +424,8 @@ func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int
 		r.x, r.p.aRow = scratch, b.pixel()
 		b.pick(scratch, x, place, r.pixels)
 	default:
-		r.x, r.top = scratch, max(0, place*b.Stride[0]-b.Pad[0])
-		b.copyRows(scratch, x, r.top, min(b.In[0], (r.end-1)*b.Stride[0]-b.Pad[0]+(b.Kernel[0]-1)*b.Dilation[0]+1))
+		r.x = scratch
+		r.copyRows(x)
 	}
 	r.run()
 }
@@ -372,7 +437,7 @@ type blockRun struct {
 	p           blockPanel
 	x           unsafe.Pointer // what is read
 	half        unsafe.Pointer // a last half of a block
-	top         int            // the row of the image at x
+	front, top  int            // the plane and the row of the image at x
 	out, bias   unsafe.Pointer
 	weights     Operand
 	tap         int // of Tiles
@@ -387,7 +452,7 @@ type blockRun struct {
 // run computes the part strip by strip. Each block of weights meets all rows before the next.
 func (r *blockRun) run() {
 	p, width := &r.p, levels[chosen].columns
-	outputs, begin, count := r.Out[0]*r.Out[1], r.first*r.Out[1], (r.end-r.first)*r.pixels
+	outputs, begin, count := r.outputs(), r.first*r.Out[1], (r.end-r.first)*r.pixels
 	if r.flat {
 		begin = r.first
 	}
@@ -534,7 +599,9 @@ func (r *blockRun) line(c *blockClass, row int, to unsafe.Pointer) {
 	if !r.apart {
 		column -= r.Pad[1]
 	}
-	p.a += uintptr((row*r.Stride[0]-r.Pad[0]+c.top*r.Dilation[0]-r.top)*r.lineBytes() + column*r.pixel())
+	front, plane, row := r.Blocks.front(), row/r.Out[0], row%r.Out[0]
+	p.a += uintptr((plane*front.Stride-front.Pad+c.front*front.Dilation-r.front)*r.planeBytes() +
+		(row*r.Stride[0]-r.Pad[0]+c.top*r.Dilation[0]-r.top)*r.lineBytes() + column*r.pixel())
 }
 
 // finish applies Finish to the sums of a strip, which lie at sums, and moves them to planes.
@@ -542,7 +609,7 @@ func (r *blockRun) finish(sums unsafe.Pointer, s, first, pixels int) {
 	if r.Finish == nil && !r.aside() {
 		return
 	}
-	width, outputs := levels[chosen].columns, r.Out[0]*r.Out[1]
+	width, outputs := levels[chosen].columns, r.outputs()
 	for block := range cuts(min(width, r.Columns-s*width), BlockLen) {
 		at := (*float32)(unsafe.Add(sums, block*r.p.block))
 		channel := s*width + block*BlockLen
@@ -565,7 +632,7 @@ func (r *blockRun) finish(sums unsafe.Pointer, s, first, pixels int) {
 // store adds what is added to the sums of a block of lanes, and writes those of its channels. aside has room for as
 // many numbers.
 func (r *blockRun) store(channel, channels, lanes, first int, sums *float32, aside unsafe.Pointer, pixels int) {
-	outputs := r.Out[0] * r.Out[1]
+	outputs := r.outputs()
 	if !r.Planes {
 		r.write(channel*outputs+first*lanes, unsafe.Slice(sums, pixels*lanes), aside)
 		return
@@ -632,17 +699,26 @@ func (r *blockRun) packWeights(s, d int) uintptr {
 	return uintptr(r.strip) - uintptr(4*width*k)
 }
 
-// copyRows copies rows [top, bottom) of all channels, with zeros beside them.
-func (b *Blocks) copyRows(dst, x unsafe.Pointer, top, bottom int) {
-	reach, line, volume, unit := b.reach(), b.width()*b.unit()*b.In[1], b.volume(), b.unit()
-	n := min(b.In[1], reach-b.Pad[1])
-	for block := range b.Channels / unit {
-		for row := top; row < bottom; row++ {
-			to := unsafe.Slice((*float32)(unsafe.Add(dst, block*volume+(row-top)*4*unit*reach)), reach*unit)
-			left, right := b.Pad[1]*unit, (b.Pad[1]+n)*unit
-			clear(to[:left])
-			b.read(to[left:right], unsafe.Add(x, (block*b.In[0]+row)*line))
-			clear(to[right:])
+// copyRows copies the rows of all channels that the part reads to r.x, with zeros beside them.
+func (r *blockRun) copyRows(x unsafe.Pointer) {
+	front, first, end := r.Blocks.front(), r.first%r.Out[0], (r.end-1)%r.Out[0]
+	if r.end-r.first > r.Out[0] {
+		first, end = 0, r.Out[0]-1
+	}
+	r.top, r.front = max(0, first*r.Stride[0]-r.Pad[0]), max(0, r.first/r.Out[0]*front.Stride-front.Pad)
+	bottom := min(r.In[0], end*r.Stride[0]-r.Pad[0]+(r.Kernel[0]-1)*r.Dilation[0]+1)
+	back := min(front.In, (r.end-1)/r.Out[0]*front.Stride-front.Pad+(front.Kernel-1)*front.Dilation+1)
+	reach, line, volume, plane, unit := r.reach(), r.width()*r.unit()*r.In[1], r.volume(), r.planeBytes(), r.unit()
+	n := min(r.In[1], reach-r.Pad[1])
+	for block := range r.Channels / unit {
+		for d := r.front; d < back; d++ {
+			for row := r.top; row < bottom; row++ {
+				to := unsafe.Slice((*float32)(unsafe.Add(r.x, block*volume+(d-r.front)*plane+(row-r.top)*4*unit*reach)), reach*unit)
+				left, right := r.Pad[1]*unit, (r.Pad[1]+n)*unit
+				clear(to[:left])
+				r.read(to[left:right], unsafe.Add(x, ((block*front.In+d)*r.In[0]+row)*line))
+				clear(to[right:])
+			}
 		}
 	}
 }

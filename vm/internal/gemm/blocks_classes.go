@@ -3,9 +3,9 @@ package gemm
 // blockClass describes pixels of the result for which the same taps lie within the image: a
 // rectangle.
 type blockClass struct {
-	first, end int          // rows of the result
+	first, end int          // rows of the result, those of all planes
 	row        blockSegment // pixels of each of them
-	top        int          // the first tap of a column
+	front, top int          // the first taps of the first axis, and of a column
 	steps      []blockStep
 	blocks     []int // where each block of depths begins in steps, and the end
 }
@@ -40,16 +40,54 @@ func (b *Blocks) segments() (list []blockSegment, inside bool) {
 	for _, s := range list {
 		apart += (s.last - s.first) * lineWork(s.to-s.from)
 	}
-	if len(list) > 1 && 100*apart > 95*(whole.last-whole.first)*lineWork(b.Out[1]) {
+	if len(list) > 1 && !b.inPlace && 100*apart > 95*(whole.last-whole.first)*lineWork(b.Out[1]) {
 		return []blockSegment{whole}, false
 	}
 	return list, true
 }
 
-// classify finds the classes, row by row.
+// classify finds the classes, row by row. Planes that read the same taps share their steps.
 func (b *Blocks) classify() {
 	segments, _ := b.segments()
-	b.classes = make([]blockClass, 0, min(2*b.Kernel[0]+1, b.Out[0])*len(segments))
+	a := b.front()
+	_, rows := b.runs()
+	b.classes = make([]blockClass, 0, a.Out*rows*len(segments))
+	var last []blockClass // of the plane before
+	front, back := -1, -1
+	for d := range a.Out {
+		from, to := within(a.Pad-d*a.Stride, a.Dilation, a.In, a.Kernel)
+		begin := len(b.classes)
+		if from == front && to == back {
+			for _, c := range last {
+				c.first += b.Out[0]
+				c.end += b.Out[0]
+				b.classes = append(b.classes, c)
+			}
+		} else {
+			b.classifyPlane(d, from, to, segments)
+		}
+		last, front, back = b.classes[begin:], from, to
+	}
+}
+
+// runs is the number of runs of planes, and of rows of a plane, that read the same taps.
+func (b *Blocks) runs() (planes, rows int) {
+	runs := func(a Axis) (n int) {
+		from, to := -1, -1
+		for o := range a.Out {
+			if f, t := within(a.Pad-o*a.Stride, a.Dilation, a.In, a.Kernel); f != from || t != to {
+				from, to = f, t
+				n++
+			}
+		}
+		return n
+	}
+	return runs(b.front()), runs(Axis{b.In[0], b.Out[0], b.Kernel[0], b.Stride[0], b.Dilation[0], b.Pad[0]})
+}
+
+// classifyPlane finds the classes of a plane of the result, which reads taps [front, back) of the
+// first axis.
+func (b *Blocks) classifyPlane(plane, front, back int, segments []blockSegment) {
 	taps := func(oh int) (from, to int) {
 		return within(b.Pad[0]-oh*b.Stride[0], b.Dilation[0], b.In[0], b.Kernel[0])
 	}
@@ -63,8 +101,8 @@ func (b *Blocks) classify() {
 			end++
 		}
 		for _, s := range segments {
-			c := blockClass{first: oh, end: end, row: s, top: from}
-			b.list(&c, to)
+			c := blockClass{first: plane*b.Out[0] + oh, end: plane*b.Out[0] + end, row: s, front: front, top: from}
+			b.list(&c, back, to)
 			b.classes = append(b.classes, c)
 		}
 		oh = end
@@ -72,8 +110,9 @@ func (b *Blocks) classify() {
 }
 
 // list lists the steps of a class, block of depths by block of depths.
-func (b *Blocks) list(c *blockClass, bottom int) {
-	taps, unit := b.Kernel[0]*b.Kernel[1], b.unit()
+func (b *Blocks) list(c *blockClass, back, bottom int) {
+	front, plane, unit := b.front(), b.Kernel[0]*b.Kernel[1], b.unit()
+	taps := front.Kernel * plane
 	blocks := cuts(b.Channels, unit)
 	c.steps, c.blocks = make([]blockStep, 0, b.Depth()/unit+b.behind()), make([]int, 0, cuts(b.Depth(), b.deep())+1)
 	for at := range blocks * taps {
@@ -84,12 +123,12 @@ func (b *Blocks) list(c *blockClass, bottom int) {
 		if within*unit%b.deep() == 0 {
 			c.blocks = append(c.blocks, len(c.steps))
 		}
-		kh, kw := tap/b.Kernel[1], tap%b.Kernel[1]
-		if block >= b.Channels/unit || kh < c.top || kh >= bottom || kw < c.row.first || kw >= c.row.last {
+		kd, kh, kw := tap/plane, tap%plane/b.Kernel[1], tap%b.Kernel[1]
+		if block >= b.Channels/unit || kd < c.front || kd >= back || kh < c.top || kh >= bottom || kw < c.row.first || kw >= c.row.last {
 			continue
 		}
 		c.steps = append(c.steps, blockStep{
-			block*b.volume() + (kh-c.top)*b.Dilation[0]*b.lineBytes() + kw*b.Dilation[1]*b.pixel(), b.weightsAt(unit * at),
+			block*b.volume() + (kd-c.front)*front.Dilation*b.planeBytes() + (kh-c.top)*b.Dilation[0]*b.lineBytes() + kw*b.Dilation[1]*b.pixel(), b.weightsAt(unit * at),
 		})
 	}
 	c.blocks = append(c.blocks, len(c.steps))

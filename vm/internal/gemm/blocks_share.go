@@ -29,7 +29,7 @@ func (b *Blocks) long() int {
 	if b.flat {
 		return b.Out[1]
 	}
-	return b.Out[0]
+	return b.front().Out * b.Out[0]
 }
 
 func (b *Blocks) partsOf(s blockShare) int {
@@ -54,7 +54,7 @@ func (b *Blocks) divide(workers int) blockShare {
 	strips, long := cuts(b.Columns, levels[chosen].columns), b.long()
 	for down := cuts(long, b.tall); down <= long; down++ {
 		s.tall = cuts(long, down)
-		if cuts(long, s.tall) != down {
+		if cuts(long, s.tall) != down || b.even(s.tall) != s.tall {
 			continue
 		}
 		for s.across = 1; s.across <= strips; s.across++ {
@@ -112,7 +112,7 @@ func (b *Blocks) workOf(rows, strips int) float64 {
 	if b.flat {
 		lines, pixels, read = 1, rows, rows
 	} else {
-		read = min((rows-1)*b.Stride[0]+(b.Kernel[0]-1)*b.Dilation[0]+1, b.In[0]) * b.reach()
+		read = b.planesOf(rows) * b.highOf(rows) * b.reach()
 	}
 	work := float64(start + strips*b.Depth()*lines*lineWork(pixels))
 	if b.apart {

@@ -28,11 +28,11 @@ type blockCase struct {
 
 func newBlockCase(r *rand.Rand, b Blocks) *blockCase {
 	c := &blockCase{Blocks: b}
-	taps := b.Kernel[0] * b.Kernel[1]
-	c.x = floats(r, b.Images*b.Groups*b.Channels*b.In[0]*b.In[1])
+	taps := c.taps()
+	c.x = floats(r, b.Images*b.Groups*b.Channels*c.inputs())
 	c.weights = floats(r, b.Groups*b.Columns*b.Channels*taps)
 	c.bias = floats(r, b.Groups*b.Columns)
-	c.added = floats(r, b.Images*b.Groups*b.Columns*b.Out[0]*b.Out[1])
+	c.added = floats(r, b.Images*b.Groups*b.Columns*b.outputs())
 	for g := range b.Groups {
 		k := b.Channels * taps
 		m := c.operand(g)
@@ -43,8 +43,11 @@ func newBlockCase(r *rand.Rand, b Blocks) *blockCase {
 	return c
 }
 
+func (c *blockCase) taps() int   { return c.front().Kernel * c.Kernel[0] * c.Kernel[1] }
+func (c *blockCase) inputs() int { return c.front().In * c.In[0] * c.In[1] }
+
 func (c *blockCase) operand(group int) Dense {
-	taps := c.Kernel[0] * c.Kernel[1]
+	taps := c.taps()
 	m := Dense{At: at(c.weights[group*c.Columns*c.Channels*taps:]), Len: c.Columns, Step: c.Channels * taps, Deep: 1}
 	switch {
 	case c.Spread:
@@ -61,7 +64,7 @@ func (c *blockCase) run(workers int, added, packed bool) []float32 {
 	b.Plan()
 	x := c.x
 	if !b.Thin {
-		x = toBlocks(c.x, b.Groups*b.Channels, c.In[0]*c.In[1])
+		x = toBlocks(c.x, b.Groups*b.Channels, c.inputs())
 	}
 	out := make([]float32, len(c.added))
 	places := BlockPlaces{X: at(x), Out: at(out), Bias: at(c.bias)}
@@ -69,7 +72,7 @@ func (c *blockCase) run(workers int, added, packed bool) []float32 {
 		b.Added = true
 		terms := slices.Clone(c.added)
 		if !b.Planes {
-			terms = toBlocks(c.added, b.Groups*b.Columns, c.Out[0]*c.Out[1])
+			terms = toBlocks(c.added, b.Groups*b.Columns, c.outputs())
 		}
 		if places.Added = at(terms); b.Whole {
 			out, places.Out = terms, places.Added
@@ -93,13 +96,14 @@ func (c *blockCase) run(workers int, added, packed bool) []float32 {
 // planes is the same convolution as a product over an image in planes.
 func (c *blockCase) planes(added bool) []float32 {
 	var out []float32
-	n, taps := c.Out[0]*c.Out[1], c.Kernel[0]*c.Kernel[1]
+	n, taps, front := c.outputs(), c.taps(), c.front()
 	for i := range c.Images * c.Groups {
 		g := i % c.Groups
 		a := c.operand(g)
 		m := &Image{
-			At: at(c.x[i*c.Channels*c.In[0]*c.In[1]:]), Channels: c.Channels, In: [3]int{1, c.In[0], c.In[1]}, Out: [3]int{1, c.Out[0], c.Out[1]},
-			Kernel: [3]int{1, c.Kernel[0], c.Kernel[1]}, Stride: [3]int{1, c.Stride[0], c.Stride[1]}, Dilation: [3]int{1, c.Dilation[0], c.Dilation[1]}, Pad: [3]int{0, c.Pad[0], c.Pad[1]},
+			At: at(c.x[i*c.Channels*c.inputs():]), Channels: c.Channels, In: [3]int{front.In, c.In[0], c.In[1]}, Out: [3]int{front.Out, c.Out[0], c.Out[1]},
+			Kernel: [3]int{front.Kernel, c.Kernel[0], c.Kernel[1]}, Stride: [3]int{front.Stride, c.Stride[0], c.Stride[1]},
+			Dilation: [3]int{front.Dilation, c.Dilation[0], c.Dilation[1]}, Pad: [3]int{front.Pad, c.Pad[0], c.Pad[1]},
 		}
 		if m.Spread = c.Spread; taps > 1 && !c.Thin && !c.Spread {
 			m.Together = BlockLen
@@ -182,22 +186,66 @@ func TestBlocks(t *testing.T) {
 			if !b.CanBlock() {
 				t.Fatalf("%+v cannot be convolved in blocks", b)
 			}
-			c := newBlockCase(r, b)
-			added := i%2 == 1
-			c.Whole = i%4 == 1 // the sums overwrite what is added
-			t.Run(fmt.Sprintf("%d %+v", i, b), func(t *testing.T) {
-				planes := c.planes(added)
-				if !c.Planes {
-					want := toBlocks(planes, b.Groups*b.Columns, b.Out[0]*b.Out[1])
-					for _, workers := range []int{1, 3} {
-						same(t, fmt.Sprint(workers, " workers"), c.run(workers, added, workers == 1), want)
-					}
+			checkBlocks(t, r, b, i)
+		}
+	})
+}
+
+// checkBlocks is case i of TestBlocks and TestBlocksOfVolumes.
+func checkBlocks(t *testing.T, r *rand.Rand, b Blocks, i int) {
+	t.Helper()
+	c := newBlockCase(r, b)
+	added := i%2 == 1
+	c.Whole = i%4 == 1 // the sums overwrite what is added
+	t.Run(fmt.Sprintf("%d %+v", i, b), func(t *testing.T) {
+		planes := c.planes(added)
+		if !c.Planes {
+			want := toBlocks(planes, b.Groups*b.Columns, b.outputs())
+			for _, workers := range []int{1, 3} {
+				same(t, fmt.Sprint(workers, " workers"), c.run(workers, added, workers == 1), want)
+			}
+		}
+		c.Planes = true
+		for _, workers := range []int{1, 2, 3} {
+			same(t, fmt.Sprint("in planes, ", workers, " workers"), c.run(workers, added, workers > 1), planes)
+		}
+	})
+}
+
+// TestBlocksOfVolumes is TestBlocks with an axis before the rows.
+func TestBlocksOfVolumes(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		if chosen == plain {
+			t.Skip("without micro-kernels for blocks")
+		}
+		r := rand.New(rand.NewPCG(5, 6))
+		for i := range 150 {
+			b := Blocks{Images: 1 + r.IntN(2), Groups: 1 + r.IntN(5)/4, Channels: BlockLen * (1 + r.IntN(4)), Columns: BlockLen * (1 + r.IntN(4)), Bias: r.IntN(3) > 0}
+			axis := func() (v Axis) {
+				v = Axis{In: 1 + r.IntN(12), Kernel: 1 + r.IntN(4), Stride: 1 + r.IntN(5)/3, Dilation: 1 + r.IntN(5)/4}
+				if i%5 == 0 {
+					v.Kernel = 1
 				}
-				c.Planes = true
-				for _, workers := range []int{1, 2, 3} {
-					same(t, fmt.Sprint("in planes, ", workers, " workers"), c.run(workers, added, workers > 1), planes)
-				}
-			})
+				reach := (v.Kernel-1)*v.Dilation + 1
+				v.Pad = r.IntN(reach)
+				after := r.IntN(reach)
+				v.In = max(v.In, reach-v.Pad-after)
+				v.Out = (v.In+v.Pad+after-reach)/v.Stride + 1
+				return v
+			}
+			b.First = axis()
+			for a := range 2 {
+				v := axis()
+				b.In[a], b.Out[a], b.Kernel[a], b.Stride[a], b.Dilation[a], b.Pad[a] = v.In, v.Out, v.Kernel, v.Stride, v.Dilation, v.Pad
+			}
+			if b.Thin = i%4 == 3; b.Thin {
+				b.Channels = 1 + r.IntN(9)
+			}
+			b.Act, b.Low, b.High = Activation(r.IntN(3)), -0.5, 0.75
+			if !b.CanBlock() {
+				t.Fatalf("%+v cannot be convolved in blocks", b)
+			}
+			checkBlocks(t, r, b, i)
 		}
 	})
 }

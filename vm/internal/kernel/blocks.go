@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
@@ -47,9 +49,18 @@ func canHoldHalves(t *Tensor) bool {
 	return fitsHalves(t) && t.Shape[2]*t.Shape[3] > 1 && gemm.Level() != "plain"
 }
 
+// canHoldVolumes reports whether a session may hold t as volumes in NCHW16c, with an axis before the
+// rows. Convolutions, elementwise operators and means of volumes take them.
+func canHoldVolumes(t *Tensor) bool {
+	return t.Type == graph.Float32 && t.Rank() == 5 && t.Shape[1]%BlockLen == 0 && t.Len() > t.Shape[0]*t.Shape[1] && gemm.Level() != "plain"
+}
+
 // BlockForm tells which images of a node may be held in blocks.
 func (k *Kernel) BlockForm(c *Invocation) BlockForm {
-	if k.Blocks == nil || len(c.In) == 0 || c.In[0] == nil || len(c.Out) == 0 || c.Out[0] == nil || !canHoldHalves(c.In[0]) && !canHoldHalves(c.Out[0]) {
+	if k.Blocks == nil || len(c.In) == 0 || c.In[0] == nil || len(c.Out) == 0 || c.Out[0] == nil {
+		return BlockForm{}
+	}
+	if held := []*Tensor{c.In[0], c.Out[0]}; !slices.ContainsFunc(held, canHoldHalves) && !slices.ContainsFunc(held, canHoldVolumes) {
 		return BlockForm{}
 	}
 	return k.Blocks(c)
@@ -74,12 +85,16 @@ func convolvesBlocks(c *Invocation) BlockForm {
 		both := canHoldHalves(c.In[0]) && canHoldHalves(out) && canBlocksDepthwise(c)
 		return BlockForm{In: both, Out: both, Alike: both}
 	}
-	if singleChannels(weight, group) || c.In[0].Rank() != 4 || !weight.Const && weight.Alike == nil || weight.Len() == 0 {
+	if singleChannels(weight, group) || c.In[0].Rank() != 4 && c.In[0].Rank() != 5 || !weight.Const && weight.Alike == nil || weight.Len() == 0 {
 		return BlockForm{}
 	}
 	v, err := form.NewWindow(&c.Call, weight.Shape[2:], c.In[0].Shape[2:], out.Shape[2:])
 	if err != nil {
 		return BlockForm{}
+	}
+	if c.In[0].Rank() == 5 {
+		whole := weight.Shape[0]/group%BlockLen == 0 && !addsInput(c)
+		return BlockForm{In: whole && canHoldVolumes(c.In[0]) && denseBlocks(c, v, group, true).CanBlock(), Out: whole && canHoldVolumes(out)}
 	}
 	form := BlockForm{In: canHoldHalves(c.In[0]) && fillsBlocks(weight.Shape[0]/group) && denseBlocks(c, v, group, true).CanBlock()}
 	switch {
@@ -113,7 +128,9 @@ func singleChannels(weight *Tensor, group int) bool {
 
 // globalPoolsBlocks and globalPoolsHalves tell whether a global pool reads blocks. Its result is the
 // same in NCHW.
-func globalPoolsHalves(c *Invocation) BlockForm { return BlockForm{In: canHoldHalves(c.In[0])} }
+func globalPoolsHalves(c *Invocation) BlockForm {
+	return BlockForm{In: canHoldHalves(c.In[0]) || canHoldVolumes(c.In[0])}
+}
 
 func globalPoolsBlocks(c *Invocation) BlockForm { return BlockForm{In: canHoldBlocks(c.In[0])} }
 
@@ -147,10 +164,19 @@ func spreads(c *Invocation, v *form.Window, group int) bool {
 func denseBlocks(c *Invocation, v *form.Window, group int, blocks bool) *gemm.Blocks {
 	plane := func(list [3]int) [2]int { return [2]int{list[1], list[2]} }
 	columns := c.In[1].Shape[0] / group
-	return &gemm.Blocks{
+	b := &gemm.Blocks{
 		Images: c.In[0].Shape[0], Groups: group, Channels: c.In[1].Shape[1], Columns: columns, Thin: !blocks, Spread: blocks && spreads(c, v, group), Planes: columns%gemm.HalfLen != 0,
 		In: plane(v.In), Out: plane(v.Out), Kernel: plane(v.Kernel), Stride: plane(v.Stride), Dilation: plane(v.Dilation), Pad: plane(v.Pad), Bias: c.Has(2), Format: formatOf(c.In[0].Type), Stop: c.Runtime,
 	}
+	switch {
+	case c.In[0].Rank() != 5:
+	case v.Flat(): // its planes are rows
+		b.In = [2]int{v.In[0] * v.In[1], v.In[2]}
+		b.Out = b.In
+	default:
+		b.First = gemm.Axis{In: v.In[0], Out: v.Out[0], Kernel: v.Kernel[0], Stride: v.Stride[0], Dilation: v.Dilation[0], Pad: v.Pad[0]}
+	}
+	return b
 }
 
 // isThin reports whether blocksConv reads an image in NCHW, in the order of terms of packedConv: a
@@ -158,7 +184,7 @@ func denseBlocks(c *Invocation, v *form.Window, group int, blocks bool) *gemm.Bl
 func isThin(c *Invocation, v *form.Window, group int) bool {
 	const deep = 128 // channels: with fewer, a result in NCHW takes longer to transpose
 	weight := c.In[1]
-	if c.In[0].Rank() != 4 || !weight.Const || weight.Len() == 0 || !fillsBlocks(weight.Shape[0]/group) {
+	if c.In[0].Rank() != 4 && c.Out[0].Layout != form.NCHW16c || !weight.Const || weight.Len() == 0 || !fillsBlocks(weight.Shape[0]/group) {
 		return false
 	}
 	ch, held := weight.Shape[1], c.Out[0].Layout == form.NCHW16c

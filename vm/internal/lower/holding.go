@@ -18,13 +18,20 @@ type holding struct {
 	ends [][]graph.TensorID
 	// needs lists, for each step, an image and one that is held only if the former is; or none.
 	needs [][]graph.TensorID
+
+	volumes bool // images may be volumes
+}
+
+// isImage reports whether a shape is that of images, or of volumes if these count.
+func isImage(shape []int, volumes bool) bool {
+	return len(shape) == 4 || volumes && len(shape) == 5
 }
 
 func newHolding(f *Frame) *holding {
 	return &holding{f: f, images: make([][]graph.TensorID, len(f.Steps)), ends: make([][]graph.TensorID, len(f.Steps)), needs: make([][]graph.TensorID, len(f.Steps))}
 }
 
-// find reports for each tensor whether it is held. Such a tensor has four axes, a step of the
+// find reports for each tensor whether it is held. Such a tensor is an image, a step of the
 // frame makes it, only steps that list it read it, or its shape, and no caller does.
 func (h *holding) find() []bool {
 	f := h.f
@@ -33,7 +40,7 @@ func (h *holding) find() []bool {
 		for _, id := range st.Node().Outputs {
 			if id >= 0 && h.lists(i, id) {
 				t := placeOf(f.Tensors[id]) // which has one layout
-				held[id] = len(t.Of.Shape) == 4 && t.Layout == form.Plain && !f.Graph.Tensors[id].Output
+				held[id] = isImage(t.Of.Shape, h.volumes) && t.Layout == form.Plain && !f.Graph.Tensors[id].Output
 			}
 		}
 	}

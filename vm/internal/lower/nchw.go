@@ -50,7 +50,7 @@ func (l *lowering) holdNCHW() error {
 // passesImages reports whether the step's operator could read or make images in NCHW.
 func (st *Step) passesImages() bool {
 	n := st.Node()
-	if len(st.Out) != 1 || st.Out[0] == nil || n.Outputs[0] < 0 || n.Semantics.Call != nil || !st.Exact() || len(st.Out[0].Shape) != 4 {
+	if len(st.Out) != 1 || st.Out[0] == nil || n.Outputs[0] < 0 || n.Semantics.Call != nil || !st.Exact() || !isImage(st.Out[0].Shape, true) {
 		return false
 	}
 	switch n.Domain {

@@ -19,6 +19,7 @@ import (
 func (l *lowering) holdNCHW16c() error {
 	f := l.f
 	h := newHolding(f)
+	h.volumes = true
 	some := false
 	for st := range l.untaken() {
 		i, form := st.ID, st.blockForm()
@@ -73,7 +74,7 @@ func (st *Step) blockForm() kernel.BlockForm {
 func (st *Step) plainReals() bool {
 	n := st.Node()
 	if len(st.Out) == 1 && st.Out[0] != nil && n.Outputs[0] >= 0 && n.Semantics.Call == nil && st.Exact() &&
-		len(st.Out[0].Shape) == 4 {
+		isImage(st.Out[0].Shape, true) {
 		switch st.Out[0].Type {
 		case graph.Float32, graph.Float16, graph.BFloat16:
 			return true
