@@ -15,10 +15,7 @@ func sixteenHalves(name, signature, doc string, dstBytes, srcBytes int, body fun
 	Load(Param("dst"), RDI)
 	Load(Param("src"), RSI)
 	Load(Param("n"), RCX)
-	bits512(1, Z13)
-	bits512(0x7fff, Z14)
-	bits512(0x400000, Z15)
-	bits512(0xffff0000, Z12)
+	brainBits512()
 	Label("sixteen")
 	body()
 	ADDQ(Imm(uint64(16*srcBytes)), RSI)
@@ -32,12 +29,81 @@ func sixteenHalves(name, signature, doc string, dstBytes, srcBytes int, body fun
 // upperBrain512 is upperBrain in Z1, with other bits in the lower half of each number.
 func upperBrain512() {
 	VMOVUPS(Mem{Base: RSI}, Z0)
-	VPSRLD(Imm(16), Z0, Z1)
-	VPANDD(Z13, Z1, Z1)
-	VPADDD(Z14, Z0, Z2)
-	VPADDD(Z2, Z1, Z1)
+	upperOf512()
+}
+
+// upperOf512 is upperBrain512 of Z0.
+func upperOf512() {
+	VPTESTMD(Z11, Z0, K2)
+	VPADDD(Z14, Z0, Z1)
+	VPADDD(Z13, Z1, K2, Z1)
 	VCMPPS(Imm(3), Z0, Z0, K1) // unordered
 	VPORD(Z15, Z0, K1, Z1)
+}
+
+// brainBits512 fills the registers that upperOf512 reads, and Z12, the bits that stay.
+func brainBits512() {
+	bits512(1, Z13)
+	bits512(0x7fff, Z14)
+	bits512(0x400000, Z15)
+	bits512(0xffff0000, Z12)
+	bits512(1<<16, Z11)
+}
+
+// roundedPairs512 writes loops that round the results of an operation on two lists: of numbers in
+// float32, which stay there, and of 16 bits. op takes a in Z0 and b in Z1, and leaves the result in Z0.
+func roundedPairs512(name string, op func()) {
+	loop := func(name, signature, doc string, bytes int, body func(dst, a, b Mem)) {
+		TEXT(name, NOSPLIT|NOFRAME, signature)
+		Doc(doc + "; n is a multiple of 16.")
+		Load(Param("dst"), RDI)
+		Load(Param("a"), RSI)
+		Load(Param("b"), RDX)
+		Load(Param("n"), RCX)
+		brainBits512()
+		XORQ(RAX, RAX)
+		Label("sixteen")
+		at := func(base GPPhysical) Mem { return Mem{Base: base, Index: RAX, Scale: uint8(bytes)} }
+		body(at(RDI), at(RSI), at(RDX))
+		ADDQ(Imm(16), RAX)
+		CMPQ(RAX, RCX)
+		JNE(LabelRef("sixteen"))
+		VZEROUPPER()
+		RET()
+	}
+	wide, narrow := "func(dst, a, b *float32, n int)", "func(dst, a, b *uint16, n int)"
+	loop(name+"AsHalfAVX512", wide, name+"AsHalfAVX512 rounds the results to what float16 has, too", 4, func(dst, a, b Mem) {
+		VMOVUPS(a, Z0)
+		VMOVUPS(b, Z1)
+		op()
+		VCVTPS2PH(Imm(0), Z0, Y0)
+		VCVTPH2PS(Y0, Z0)
+		VMOVUPS(Z0, dst)
+	})
+	loop(name+"AsBrainAVX512", wide, name+"AsBrainAVX512 rounds the results to what bfloat16 has, too", 4, func(dst, a, b Mem) {
+		VMOVUPS(a, Z0)
+		VMOVUPS(b, Z1)
+		op()
+		upperOf512()
+		VPANDD(Z12, Z1, Z1)
+		VMOVUPS(Z1, dst)
+	})
+	loop(name+"HalvesAVX512", narrow, name+"HalvesAVX512 computes with float16", 2, func(dst, a, b Mem) {
+		VCVTPH2PS(a, Z0)
+		VCVTPH2PS(b, Z1)
+		op()
+		VCVTPS2PH(Imm(0), Z0, dst)
+	})
+	loop(name+"BrainsAVX512", narrow, name+"BrainsAVX512 computes with bfloat16", 2, func(dst, a, b Mem) {
+		VPMOVZXWD(a, Z0)
+		VPMOVZXWD(b, Z1)
+		VPSLLD(Imm(16), Z0, Z0)
+		VPSLLD(Imm(16), Z1, Z1)
+		op()
+		upperOf512()
+		VPSRLD(Imm(16), Z1, Z1)
+		VPMOVDW(Z1, dst)
+	})
 }
 
 func halves512() {
@@ -73,4 +139,7 @@ func halves512() {
 		VPANDD(Z12, Z1, Z1)
 		VMOVUPS(Z1, dst)
 	})
+	roundedPairs512("add", func() { VADDPS(Z1, Z0, Z0) })
+	roundedPairs512("sub", func() { VSUBPS(Z1, Z0, Z0) })
+	roundedPairs512("mul", func() { VMULPS(Z1, Z0, Z0) })
 }

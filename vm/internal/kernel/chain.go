@@ -69,8 +69,8 @@ func tasksOf(nodes []*Invocation) []task {
 				}
 				continue
 			}
-		case isHalf(w.out) && !l.keeps:
-			w.do = thenRounds(l.do, w.out)
+		case isHalf(w.out) && !l.keeps && i < len(nodes)-1: // the last result is rounded as it is written
+			w.do = l.rounded(w.out)
 		default:
 			w.do = l.do
 		}
@@ -87,15 +87,6 @@ func tasksOf(nodes []*Invocation) []task {
 		list = append(list, w)
 	}
 	return slices.DeleteFunc(list, func(w task) bool { return merged[w.out] })
-}
-
-// thenRounds is a link, followed by rounding to the numbers that a tensor of 16 bits has.
-func thenRounds(do link, as *Tensor) link {
-	to := narrowType(as.Type)
-	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
-		do(d, in, n)
-		simd.RoundWide(span[float32](d, n), span[float32](d, n), to)
-	}
 }
 
 // recast is the link of a conversion from float32 to the numbers that a tensor has.

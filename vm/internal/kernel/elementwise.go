@@ -13,9 +13,9 @@ import (
 // elementwise lists arithmetic: each output element depends on the input elements at
 // the same place, after numpy's broadcasting.
 var elementwise = family{"", []Kernel{
-	{Name: "Add", Make: scaled(legacy(fold(adds))), Row: simd.Add, Link: pair(simd.Add), Blocks: scalesBlocks},
-	{Name: "Sub", Make: scaled(legacy(fold(subtracts))), Row: simd.Sub, Link: pair(simd.Sub), Blocks: scalesBlocks},
-	{Name: "Mul", Make: scaled(legacy(fold(multiplies))), Row: simd.Mul, Link: linkOfMul, Blocks: scalesBlocks},
+	{Name: "Add", Make: scaled(legacy(fold(adds))), Row: simd.Add, Op: simd.Addition, Link: paired(simd.Addition, simd.Add), Blocks: scalesBlocks},
+	{Name: "Sub", Make: scaled(legacy(fold(subtracts))), Row: simd.Sub, Op: simd.Subtraction, Link: paired(simd.Subtraction, simd.Sub), Blocks: scalesBlocks},
+	{Name: "Mul", Make: scaled(legacy(fold(multiplies))), Row: simd.Mul, Op: simd.Multiplication, Link: linkOfMul, Blocks: scalesBlocks},
 	{Name: "Div", Make: scaled(legacy(fold(divides))), Row: simd.Div, Link: pair(simd.Div), Blocks: scalesBlocks},
 	{Name: "Sum", Make: fold(adds)},
 	{Name: "Min", Make: fold(minima)},

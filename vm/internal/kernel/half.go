@@ -33,6 +33,9 @@ func (k *Kernel) Prepare(c *Invocation) (run Run, err error) {
 				return run, nil
 			}
 		}
+		if run := k.halfPairs(c); run != nil {
+			return run, nil
+		}
 		if f, inputs := k.row(c); f != nil {
 			return narrowRows(c, f, inputs), nil
 		}
@@ -156,19 +159,11 @@ func narrowRows(c *Invocation, f func(d, a, b []float32), inputs int) Run {
 // narrowPairs is narrowRows for operands that are broadcast otherwise: a number stands for a row,
 // such as that of a channel for its plane. It returns nil for others.
 func (k *Kernel) narrowPairs(c *Invocation) Run {
-	if k.Row == nil || len(c.In) != 2 || len(c.Out) != 1 || c.Version != 0 && c.Version < 7 || c.Out[0].Shape == nil {
+	s := halfRows(c)
+	if k.Row == nil || s == nil {
 		return nil
 	}
 	out := c.Out[0]
-	for _, t := range []*Tensor{c.In[0], c.In[1], out} {
-		if t == nil || !isHalf(t) || t.Shape == nil || t.Layout != form.Plain {
-			return nil
-		}
-	}
-	s, err := newSweep(out.Shape, c.In[0].Shape, c.In[1].Shape)
-	if err != nil || min(s.inner[0], s.inner[1]) < 0 || s.n < shortestPair {
-		return nil
-	}
 	each := c.Each(2 * 4 * narrowGrain)
 	var pool *work.Pool
 	sweeps := s.each(func(row, from, to, worker int) {
@@ -182,7 +177,7 @@ func (k *Kernel) narrowPairs(c *Invocation) Run {
 					simd.Widen(wide[i], span[uint16](at, m), narrowType(t.Type))
 					continue
 				}
-				fill(wide[i], narrowType(t.Type).Wide(*(*uint16)(at)))
+				repeat(wide[i], narrowType(t.Type).Wide(*(*uint16)(at)))
 			}
 			k.Row(wide[0], wide[0], wide[1])
 			simd.Round(span[uint16](element[uint16](out, row*s.n+from), m), wide[0], narrowType(out.Type))

@@ -15,6 +15,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/vm/internal/form"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 )
 
 // span returns n elements, beginning at address at.
@@ -63,6 +64,8 @@ type Kernel struct {
 	Link *Link
 	// Row is d = a op b, element by element, of a binary operation on float32.
 	Row func(d, a, b []float32)
+	// Op is the operation of Row, if vectors compute it between numbers of 16 bits at once.
+	Op simd.Operation
 }
 
 // Invocation is a node that the host runs.

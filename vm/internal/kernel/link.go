@@ -18,7 +18,8 @@ type Link struct {
 	do     link
 	in     []graph.DType // float32 stands for 16 bits, too, which a chain widens
 	result graph.DType
-	keeps  bool // the result is one of the operands, or 0: if they are of 16 bits, so is it
+	keeps  bool           // the result is one of the operands, or 0: if they are of 16 bits, so is it
+	op     simd.Operation // which rounds its result in the same pass; or none
 }
 
 var (
@@ -28,16 +29,37 @@ var (
 
 // pair is the link of a binary operation on float32.
 func pair(f func(d, a, b []float32)) *Link {
-	return &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+	return &Link{do: func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
 		f(span[float32](d, n), span[float32](in[0], n), span[float32](in[1], n))
-	}, twoReals, graph.Float32, false}
+	}, in: twoReals, result: graph.Float32}
+}
+
+// paired is the link of a binary operation that may round its result in the same pass.
+func paired(op simd.Operation, f func(d, a, b []float32)) *Link {
+	l := pair(f)
+	l.op = op
+	return l
+}
+
+// rounded is the link, followed by rounding to the numbers that a tensor of 16 bits has.
+func (l *Link) rounded(as *Tensor) link {
+	to := narrowType(as.Type)
+	if op := l.op; op != simd.NoOperation {
+		return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+			simd.Rounded(op, span[float32](d, n), span[float32](in[0], n), span[float32](in[1], n), to)
+		}
+	}
+	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+		l.do(d, in, n)
+		simd.RoundWide(span[float32](d, n), span[float32](d, n), to)
+	}
 }
 
 // single is the link of a function of a float32.
 func single(f func(d, a []float32)) *Link {
-	return &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+	return &Link{do: func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
 		f(span[float32](d, n), span[float32](in[0], n))
-	}, oneReal, graph.Float32, false}
+	}, in: oneReal, result: graph.Float32}
 }
 
 // relates is the link of a relation, with its operands swapped or not.
@@ -46,30 +68,30 @@ func relates(r simd.Relation, swapped bool) *Link {
 	if swapped {
 		a, b = 1, 0
 	}
-	return &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+	return &Link{do: func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
 		simd.Compare(span[uint8](d, n), span[float32](in[a], n), span[float32](in[b], n), r)
-	}, twoReals, graph.Bool, false}
+	}, in: twoReals, result: graph.Bool}
 }
 
 // masks is the link of an operation on truth values.
 func masks(f func(d, a, b []uint8)) *Link {
-	return &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+	return &Link{do: func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
 		f(span[uint8](d, n), span[uint8](in[0], n), span[uint8](in[1], n))
-	}, []graph.DType{graph.Bool, graph.Bool}, graph.Bool, false}
+	}, in: []graph.DType{graph.Bool, graph.Bool}, result: graph.Bool}
 }
 
 // Links that rows name.
 var (
-	linkOfRelu    = &Link{single(reluVectors).do, oneReal, graph.Float32, true}
-	linkOfMul     = pair(simd.Mul)
+	linkOfRelu    = &Link{do: single(reluVectors).do, in: oneReal, result: graph.Float32, keeps: true}
+	linkOfMul     = paired(simd.Multiplication, simd.Mul)
 	linkOfSigmoid = single(simd.Sigmoid)
 	linkOfSwish   = single(func(d, a []float32) { simd.Swish(d, a, 1) })
-	linkOfIsNaN   = &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+	linkOfIsNaN   = &Link{do: func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
 		nans(span[uint8](d, n), span[float32](in[0], n))
-	}, oneReal, graph.Bool, false}
-	linkOfWhere = &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+	}, in: oneReal, result: graph.Bool}
+	linkOfWhere = &Link{do: func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
 		simd.Choose(span[uint32](d, n), span[uint8](in[0], n), span[uint32](in[1], n), span[uint32](in[2], n))
-	}, []graph.DType{graph.Bool, graph.Float32, graph.Float32}, graph.Float32, true}
+	}, in: []graph.DType{graph.Bool, graph.Float32, graph.Float32}, result: graph.Float32, keeps: true}
 )
 
 // linkOf returns the link of a node's operator; nil: it has none.

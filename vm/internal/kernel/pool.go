@@ -18,7 +18,7 @@ var pooling = family{"", []Kernel{
 	{Name: "AveragePool", Make: makeAveragePool, Blocks: inAndOut(canBlocksPool)},
 	{Name: "LpPool", Make: makeLpPool},
 	{Name: "MaxUnpool", Make: makeMaxUnpool, Half: true},
-	{Name: "GlobalAveragePool", Make: makeGlobalAveragePool, Blocks: globalPoolsHalves},
+	{Name: "GlobalAveragePool", Make: makeGlobalAveragePool, Narrow: meansOfHalfPlanes, Blocks: globalPoolsHalves},
 	{Name: "GlobalMaxPool", Make: makeGlobalMaxPool, Blocks: globalPoolsBlocks},
 	{Name: "GlobalLpPool", Make: makeGlobalLpPool},
 }}

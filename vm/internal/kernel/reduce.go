@@ -13,8 +13,8 @@ import (
 
 // reductions lists the operators that reduce axes to length 1.
 var reductions = family{"", []Kernel{
-	{Name: "ReduceSum", Make: reduce(reduction{copies: true, whole: adds64, plainSum: true, term: same, end: whole})},
-	{Name: "ReduceMean", Make: meansOfBlocks(reduce(reduction{copies: true, whole: adds64, mean: true, plainSum: true, term: same, end: func(sum, n float64) float64 { return sum / n }})), Blocks: meansBlocks},
+	{Name: "ReduceSum", Make: reduce(sums), Narrow: sums.narrow},
+	{Name: "ReduceMean", Make: meansOfBlocks(reduce(means)), Narrow: means.narrow, Blocks: meansBlocks},
 	{Name: "ReduceSumSquare", Make: reduce(reduction{whole: addsSquares64, squares: true, term: squared, end: whole})},
 	{Name: "ReduceL1", Make: reduce(reduction{whole: addsAbsolutes64, absolutes: true, term: math.Abs, end: whole})},
 	{Name: "ReduceL2", Make: reduce(reduction{squares: true, term: squared, end: func(sum, _ float64) float64 { return math.Sqrt(sum) }})},
@@ -24,6 +24,12 @@ var reductions = family{"", []Kernel{
 	{Name: "ReduceMax", Make: reduce(reduction{copies: true, whole: highest64, start: math.Inf(-1), join: greater[float64], extreme: &maximum, term: same, end: whole})},
 	{Name: "ReduceMin", Make: reduce(reduction{copies: true, whole: lowest64, start: math.Inf(1), join: lesser[float64], extreme: &minimum, term: same, end: whole})},
 }}
+
+// The reductions that have kernels of their own for 16 bits.
+var (
+	sums  = reduction{copies: true, whole: adds64, plainSum: true, term: same, end: whole}
+	means = reduction{copies: true, whole: adds64, mean: true, plainSum: true, term: same, end: func(sum, n float64) float64 { return sum / n }}
+)
 
 // reduction combines terms: it begins with start, joins the terms (by addition if join
 // is nil), and applies end.

@@ -14,6 +14,7 @@ TEXT ·halvesAVX512(SB), NOSPLIT|NOFRAME, $0-24
 	VBROADCASTSS c00007fff<>+0(SB), Z14
 	VBROADCASTSS c00400000<>+0(SB), Z15
 	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
 
 sixteen:
 	VCVTPH2PS (SI), Z0
@@ -37,6 +38,9 @@ GLOBL c00400000<>(SB), RODATA|NOPTR, $4
 DATA cffff0000<>+0(SB)/4, $0xffff0000
 GLOBL cffff0000<>(SB), RODATA|NOPTR, $4
 
+DATA c00010000<>+0(SB)/4, $0x00010000
+GLOBL c00010000<>(SB), RODATA|NOPTR, $4
+
 // func brainsAVX512(dst *float32, src *uint16, n int)
 // Requires: AVX, AVX512F
 TEXT ·brainsAVX512(SB), NOSPLIT|NOFRAME, $0-24
@@ -47,6 +51,7 @@ TEXT ·brainsAVX512(SB), NOSPLIT|NOFRAME, $0-24
 	VBROADCASTSS c00007fff<>+0(SB), Z14
 	VBROADCASTSS c00400000<>+0(SB), Z15
 	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
 
 sixteen:
 	VPMOVZXWD (SI), Z0
@@ -69,6 +74,7 @@ TEXT ·toHalfAVX512(SB), NOSPLIT|NOFRAME, $0-24
 	VBROADCASTSS c00007fff<>+0(SB), Z14
 	VBROADCASTSS c00400000<>+0(SB), Z15
 	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
 
 sixteen:
 	VMOVUPS   (SI), Z0
@@ -91,21 +97,21 @@ TEXT ·toBrainAVX512(SB), NOSPLIT|NOFRAME, $0-24
 	VBROADCASTSS c00007fff<>+0(SB), Z14
 	VBROADCASTSS c00400000<>+0(SB), Z15
 	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
 
 sixteen:
-	VMOVUPS (SI), Z0
-	VPSRLD  $0x10, Z0, Z1
-	VPANDD  Z13, Z1, Z1
-	VPADDD  Z14, Z0, Z2
-	VPADDD  Z2, Z1, Z1
-	VCMPPS  $0x03, Z0, Z0, K1
-	VPORD   Z15, Z0, K1, Z1
-	VPSRLD  $0x10, Z1, Z1
-	VPMOVDW Z1, (DI)
-	ADDQ    $0x40, SI
-	ADDQ    $0x20, DI
-	SUBQ    $0x10, CX
-	JNZ     sixteen
+	VMOVUPS  (SI), Z0
+	VPTESTMD Z11, Z0, K2
+	VPADDD   Z14, Z0, Z1
+	VPADDD   Z13, Z1, K2, Z1
+	VCMPPS   $0x03, Z0, Z0, K1
+	VPORD    Z15, Z0, K1, Z1
+	VPSRLD   $0x10, Z1, Z1
+	VPMOVDW  Z1, (DI)
+	ADDQ     $0x40, SI
+	ADDQ     $0x20, DI
+	SUBQ     $0x10, CX
+	JNZ      sixteen
 	VZEROUPPER
 	RET
 
@@ -119,6 +125,7 @@ TEXT ·asHalfAVX512(SB), NOSPLIT|NOFRAME, $0-24
 	VBROADCASTSS c00007fff<>+0(SB), Z14
 	VBROADCASTSS c00400000<>+0(SB), Z15
 	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
 
 sixteen:
 	VMOVUPS   (SI), Z0
@@ -142,20 +149,368 @@ TEXT ·asBrainAVX512(SB), NOSPLIT|NOFRAME, $0-24
 	VBROADCASTSS c00007fff<>+0(SB), Z14
 	VBROADCASTSS c00400000<>+0(SB), Z15
 	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
 
 sixteen:
-	VMOVUPS (SI), Z0
-	VPSRLD  $0x10, Z0, Z1
-	VPANDD  Z13, Z1, Z1
-	VPADDD  Z14, Z0, Z2
-	VPADDD  Z2, Z1, Z1
-	VCMPPS  $0x03, Z0, Z0, K1
-	VPORD   Z15, Z0, K1, Z1
-	VPANDD  Z12, Z1, Z1
-	VMOVUPS Z1, (DI)
-	ADDQ    $0x40, SI
-	ADDQ    $0x40, DI
-	SUBQ    $0x10, CX
-	JNZ     sixteen
+	VMOVUPS  (SI), Z0
+	VPTESTMD Z11, Z0, K2
+	VPADDD   Z14, Z0, Z1
+	VPADDD   Z13, Z1, K2, Z1
+	VCMPPS   $0x03, Z0, Z0, K1
+	VPORD    Z15, Z0, K1, Z1
+	VPANDD   Z12, Z1, Z1
+	VMOVUPS  Z1, (DI)
+	ADDQ     $0x40, SI
+	ADDQ     $0x40, DI
+	SUBQ     $0x10, CX
+	JNZ      sixteen
+	VZEROUPPER
+	RET
+
+// func addAsHalfAVX512(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·addAsHalfAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         b+16(FP), DX
+	MOVQ         n+24(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Z13
+	VBROADCASTSS c00007fff<>+0(SB), Z14
+	VBROADCASTSS c00400000<>+0(SB), Z15
+	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
+	XORQ         AX, AX
+
+sixteen:
+	VMOVUPS   (SI)(AX*4), Z0
+	VMOVUPS   (DX)(AX*4), Z1
+	VADDPS    Z1, Z0, Z0
+	VCVTPS2PH $0x00, Z0, Y0
+	VCVTPH2PS Y0, Z0
+	VMOVUPS   Z0, (DI)(AX*4)
+	ADDQ      $0x10, AX
+	CMPQ      AX, CX
+	JNE       sixteen
+	VZEROUPPER
+	RET
+
+// func addAsBrainAVX512(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·addAsBrainAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         b+16(FP), DX
+	MOVQ         n+24(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Z13
+	VBROADCASTSS c00007fff<>+0(SB), Z14
+	VBROADCASTSS c00400000<>+0(SB), Z15
+	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
+	XORQ         AX, AX
+
+sixteen:
+	VMOVUPS  (SI)(AX*4), Z0
+	VMOVUPS  (DX)(AX*4), Z1
+	VADDPS   Z1, Z0, Z0
+	VPTESTMD Z11, Z0, K2
+	VPADDD   Z14, Z0, Z1
+	VPADDD   Z13, Z1, K2, Z1
+	VCMPPS   $0x03, Z0, Z0, K1
+	VPORD    Z15, Z0, K1, Z1
+	VPANDD   Z12, Z1, Z1
+	VMOVUPS  Z1, (DI)(AX*4)
+	ADDQ     $0x10, AX
+	CMPQ     AX, CX
+	JNE      sixteen
+	VZEROUPPER
+	RET
+
+// func addHalvesAVX512(dst *uint16, a *uint16, b *uint16, n int)
+// Requires: AVX, AVX512F
+TEXT ·addHalvesAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         b+16(FP), DX
+	MOVQ         n+24(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Z13
+	VBROADCASTSS c00007fff<>+0(SB), Z14
+	VBROADCASTSS c00400000<>+0(SB), Z15
+	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
+	XORQ         AX, AX
+
+sixteen:
+	VCVTPH2PS (SI)(AX*2), Z0
+	VCVTPH2PS (DX)(AX*2), Z1
+	VADDPS    Z1, Z0, Z0
+	VCVTPS2PH $0x00, Z0, (DI)(AX*2)
+	ADDQ      $0x10, AX
+	CMPQ      AX, CX
+	JNE       sixteen
+	VZEROUPPER
+	RET
+
+// func addBrainsAVX512(dst *uint16, a *uint16, b *uint16, n int)
+// Requires: AVX, AVX512F
+TEXT ·addBrainsAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         b+16(FP), DX
+	MOVQ         n+24(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Z13
+	VBROADCASTSS c00007fff<>+0(SB), Z14
+	VBROADCASTSS c00400000<>+0(SB), Z15
+	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
+	XORQ         AX, AX
+
+sixteen:
+	VPMOVZXWD (SI)(AX*2), Z0
+	VPMOVZXWD (DX)(AX*2), Z1
+	VPSLLD    $0x10, Z0, Z0
+	VPSLLD    $0x10, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VPTESTMD  Z11, Z0, K2
+	VPADDD    Z14, Z0, Z1
+	VPADDD    Z13, Z1, K2, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VPORD     Z15, Z0, K1, Z1
+	VPSRLD    $0x10, Z1, Z1
+	VPMOVDW   Z1, (DI)(AX*2)
+	ADDQ      $0x10, AX
+	CMPQ      AX, CX
+	JNE       sixteen
+	VZEROUPPER
+	RET
+
+// func subAsHalfAVX512(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·subAsHalfAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         b+16(FP), DX
+	MOVQ         n+24(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Z13
+	VBROADCASTSS c00007fff<>+0(SB), Z14
+	VBROADCASTSS c00400000<>+0(SB), Z15
+	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
+	XORQ         AX, AX
+
+sixteen:
+	VMOVUPS   (SI)(AX*4), Z0
+	VMOVUPS   (DX)(AX*4), Z1
+	VSUBPS    Z1, Z0, Z0
+	VCVTPS2PH $0x00, Z0, Y0
+	VCVTPH2PS Y0, Z0
+	VMOVUPS   Z0, (DI)(AX*4)
+	ADDQ      $0x10, AX
+	CMPQ      AX, CX
+	JNE       sixteen
+	VZEROUPPER
+	RET
+
+// func subAsBrainAVX512(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·subAsBrainAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         b+16(FP), DX
+	MOVQ         n+24(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Z13
+	VBROADCASTSS c00007fff<>+0(SB), Z14
+	VBROADCASTSS c00400000<>+0(SB), Z15
+	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
+	XORQ         AX, AX
+
+sixteen:
+	VMOVUPS  (SI)(AX*4), Z0
+	VMOVUPS  (DX)(AX*4), Z1
+	VSUBPS   Z1, Z0, Z0
+	VPTESTMD Z11, Z0, K2
+	VPADDD   Z14, Z0, Z1
+	VPADDD   Z13, Z1, K2, Z1
+	VCMPPS   $0x03, Z0, Z0, K1
+	VPORD    Z15, Z0, K1, Z1
+	VPANDD   Z12, Z1, Z1
+	VMOVUPS  Z1, (DI)(AX*4)
+	ADDQ     $0x10, AX
+	CMPQ     AX, CX
+	JNE      sixteen
+	VZEROUPPER
+	RET
+
+// func subHalvesAVX512(dst *uint16, a *uint16, b *uint16, n int)
+// Requires: AVX, AVX512F
+TEXT ·subHalvesAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         b+16(FP), DX
+	MOVQ         n+24(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Z13
+	VBROADCASTSS c00007fff<>+0(SB), Z14
+	VBROADCASTSS c00400000<>+0(SB), Z15
+	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
+	XORQ         AX, AX
+
+sixteen:
+	VCVTPH2PS (SI)(AX*2), Z0
+	VCVTPH2PS (DX)(AX*2), Z1
+	VSUBPS    Z1, Z0, Z0
+	VCVTPS2PH $0x00, Z0, (DI)(AX*2)
+	ADDQ      $0x10, AX
+	CMPQ      AX, CX
+	JNE       sixteen
+	VZEROUPPER
+	RET
+
+// func subBrainsAVX512(dst *uint16, a *uint16, b *uint16, n int)
+// Requires: AVX, AVX512F
+TEXT ·subBrainsAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         b+16(FP), DX
+	MOVQ         n+24(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Z13
+	VBROADCASTSS c00007fff<>+0(SB), Z14
+	VBROADCASTSS c00400000<>+0(SB), Z15
+	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
+	XORQ         AX, AX
+
+sixteen:
+	VPMOVZXWD (SI)(AX*2), Z0
+	VPMOVZXWD (DX)(AX*2), Z1
+	VPSLLD    $0x10, Z0, Z0
+	VPSLLD    $0x10, Z1, Z1
+	VSUBPS    Z1, Z0, Z0
+	VPTESTMD  Z11, Z0, K2
+	VPADDD    Z14, Z0, Z1
+	VPADDD    Z13, Z1, K2, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VPORD     Z15, Z0, K1, Z1
+	VPSRLD    $0x10, Z1, Z1
+	VPMOVDW   Z1, (DI)(AX*2)
+	ADDQ      $0x10, AX
+	CMPQ      AX, CX
+	JNE       sixteen
+	VZEROUPPER
+	RET
+
+// func mulAsHalfAVX512(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulAsHalfAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         b+16(FP), DX
+	MOVQ         n+24(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Z13
+	VBROADCASTSS c00007fff<>+0(SB), Z14
+	VBROADCASTSS c00400000<>+0(SB), Z15
+	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
+	XORQ         AX, AX
+
+sixteen:
+	VMOVUPS   (SI)(AX*4), Z0
+	VMOVUPS   (DX)(AX*4), Z1
+	VMULPS    Z1, Z0, Z0
+	VCVTPS2PH $0x00, Z0, Y0
+	VCVTPH2PS Y0, Z0
+	VMOVUPS   Z0, (DI)(AX*4)
+	ADDQ      $0x10, AX
+	CMPQ      AX, CX
+	JNE       sixteen
+	VZEROUPPER
+	RET
+
+// func mulAsBrainAVX512(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulAsBrainAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         b+16(FP), DX
+	MOVQ         n+24(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Z13
+	VBROADCASTSS c00007fff<>+0(SB), Z14
+	VBROADCASTSS c00400000<>+0(SB), Z15
+	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
+	XORQ         AX, AX
+
+sixteen:
+	VMOVUPS  (SI)(AX*4), Z0
+	VMOVUPS  (DX)(AX*4), Z1
+	VMULPS   Z1, Z0, Z0
+	VPTESTMD Z11, Z0, K2
+	VPADDD   Z14, Z0, Z1
+	VPADDD   Z13, Z1, K2, Z1
+	VCMPPS   $0x03, Z0, Z0, K1
+	VPORD    Z15, Z0, K1, Z1
+	VPANDD   Z12, Z1, Z1
+	VMOVUPS  Z1, (DI)(AX*4)
+	ADDQ     $0x10, AX
+	CMPQ     AX, CX
+	JNE      sixteen
+	VZEROUPPER
+	RET
+
+// func mulHalvesAVX512(dst *uint16, a *uint16, b *uint16, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulHalvesAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         b+16(FP), DX
+	MOVQ         n+24(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Z13
+	VBROADCASTSS c00007fff<>+0(SB), Z14
+	VBROADCASTSS c00400000<>+0(SB), Z15
+	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
+	XORQ         AX, AX
+
+sixteen:
+	VCVTPH2PS (SI)(AX*2), Z0
+	VCVTPH2PS (DX)(AX*2), Z1
+	VMULPS    Z1, Z0, Z0
+	VCVTPS2PH $0x00, Z0, (DI)(AX*2)
+	ADDQ      $0x10, AX
+	CMPQ      AX, CX
+	JNE       sixteen
+	VZEROUPPER
+	RET
+
+// func mulBrainsAVX512(dst *uint16, a *uint16, b *uint16, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulBrainsAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         b+16(FP), DX
+	MOVQ         n+24(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Z13
+	VBROADCASTSS c00007fff<>+0(SB), Z14
+	VBROADCASTSS c00400000<>+0(SB), Z15
+	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
+	XORQ         AX, AX
+
+sixteen:
+	VPMOVZXWD (SI)(AX*2), Z0
+	VPMOVZXWD (DX)(AX*2), Z1
+	VPSLLD    $0x10, Z0, Z0
+	VPSLLD    $0x10, Z1, Z1
+	VMULPS    Z1, Z0, Z0
+	VPTESTMD  Z11, Z0, K2
+	VPADDD    Z14, Z0, Z1
+	VPADDD    Z13, Z1, K2, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VPORD     Z15, Z0, K1, Z1
+	VPSRLD    $0x10, Z1, Z1
+	VPMOVDW   Z1, (DI)(AX*2)
+	ADDQ      $0x10, AX
+	CMPQ      AX, CX
+	JNE       sixteen
 	VZEROUPPER
 	RET

@@ -75,12 +75,24 @@ func TestSixteenHalvesAtATime(t *testing.T) {
 	for _, n := range []Narrow{Float16, BFloat16} {
 		var widened, kept [2][]float32
 		var rounded [2][]uint16
+		var pairs [4][2][]float32 // of the operations, by their number
+		var narrow [4][2][]uint16
 		for i, lanes := range []int{8, 16} {
 			wide = lanes
 			widened[i], kept[i], rounded[i] = make([]float32, len(halves)), make([]float32, len(halves)), make([]uint16, len(halves))
 			Widen(widened[i], halves, n)
 			RoundWide(kept[i], numbers, n)
 			Round(rounded[i], numbers, n)
+			for op := Addition; op <= Multiplication; op++ {
+				pairs[op][i], narrow[op][i] = make([]float32, len(halves)), make([]uint16, len(halves))
+				Rounded(op, pairs[op][i], numbers, widened[i], n)
+				Halves(op, narrow[op][i], halves, rounded[i], n)
+			}
+		}
+		for op := Addition; op <= Multiplication; op++ {
+			if !slices.Equal(bitsOf(pairs[op][0]), bitsOf(pairs[op][1])) || !slices.Equal(narrow[op][0], narrow[op][1]) {
+				t.Errorf("type %d, operation %d: other bits with sixteen numbers at a time", n, op)
+			}
 		}
 		if !slices.Equal(bitsOf(widened[0]), bitsOf(widened[1])) || !slices.Equal(bitsOf(kept[0]), bitsOf(kept[1])) || !slices.Equal(rounded[0], rounded[1]) {
 			t.Errorf("type %d: other bits with sixteen numbers at a time", n)
