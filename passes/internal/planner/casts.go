@@ -166,14 +166,16 @@ const (
 // CastOrders looks for the best orders of p, which is ProblemApart of these casts.
 func (r *Region) CastOrders(ctx context.Context, p *schedule.Problem, casts []Cast, when CastTime, x *Search) (*schedule.Result, error) {
 	g := &box.Graph{Main: true, Precedence: x.precedence(r, p)}
-	nodes := int32(len(p.Nodes))
+	runs := Identity(len(p.Nodes)) // node of the problem that is solved -> the one that it runs
 	switch when {
 	case BeforeUpdates:
 		g.Precedence = append(g.Precedence, beforeUpdates(casts)...)
 	case AsNodes:
 		p = r.Problem()
 		for _, c := range casts {
-			asNodes(p, c)
+			for range asNodes(p, c) {
+				runs = append(runs, int32(c.Maker))
+			}
 		}
 	}
 	g.Set([]box.Point{{Problem: p}}, true)
@@ -181,10 +183,24 @@ func (r *Region) CastOrders(ctx context.Context, p *schedule.Problem, casts []Ca
 	if err != nil {
 		return nil, err
 	}
-	for i, order := range found.Orders { // without the nodes of AsNodes
-		found.Orders[i] = slices.DeleteFunc(order, func(n int32) bool { return n >= nodes })
+	if when == AsNodes {
+		for i, order := range found.Orders {
+			found.Orders[i] = firstRuns(order, runs)
+		}
 	}
 	return found, nil
+}
+
+// firstRuns lists the nodes that those of an order run, each once: where it runs first.
+func firstRuns(order, runs []int32) (list []int32) {
+	ran := make([]bool, len(runs))
+	for _, n := range order {
+		if v := runs[n]; !ran[v] {
+			ran[v] = true
+			list = append(list, v)
+		}
+	}
+	return list
 }
 
 // beforeUpdates pairs each reader of a cast with the updates of what that is made of.
@@ -201,9 +217,9 @@ func beforeUpdates(casts []Cast) (pairs [][2]int32) {
 	return pairs
 }
 
-// asNodes gives each reader of a cast but the first a run of the cast of its own. The first has the
-// views, too: they take no bytes.
-func asNodes(p *schedule.Problem, c Cast) {
+// asNodes gives each reader of a cast but the first a run of the cast of its own, and returns their
+// number. The first has the views, too: they take no bytes.
+func asNodes(p *schedule.Problem, c Cast) (added int) {
 	maker := int32(c.Maker)
 	for _, n := range c.Readers[1:] {
 		again := p.Tensors[c.Storage]
@@ -215,4 +231,5 @@ func asNodes(p *schedule.Problem, c Cast) {
 	}
 	t := &p.Tensors[c.Storage]
 	t.Consumers = slices.DeleteFunc(slices.Clone(t.Consumers), func(n int32) bool { return slices.Contains(c.Readers[1:], graph.NodeID(n)) })
+	return len(c.Readers) - 1
 }
