@@ -68,7 +68,7 @@ func (c *Backward) summedRows(n *graph.Node) int64 {
 	return a[1]
 }
 
-// attrsOf lists the attributes of a node that are numbers.
+// attrsOf lists the attributes of a node.
 func attrsOf(n *graph.Node) attrs {
 	at := attrs{}
 	for _, x := range n.Attrs {
@@ -77,6 +77,10 @@ func attrsOf(n *graph.Node) attrs {
 			at[x.Name] = float64(x.Float)
 		case graph.AttrInts:
 			at[x.Name] = x.Ints
+		case graph.AttrTensor:
+			at[x.Name] = x.Tensor
+		case graph.AttrString:
+			at[x.Name] = x.String
 		default:
 			at[x.Name] = x.Int
 		}

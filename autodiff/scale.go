@@ -103,14 +103,13 @@ func (s *trainer) unscaled(d ID) ID {
 	return s.mul(d, s.castLike(s.unscale, d))
 }
 
-// scaled is the 16-bit tensor of which a gradient is the quotient, or the gradient if there is none.
-// What must be finite can be read from it: until the updates, which wait for the answer, it
-// is kept in the place of the gradient, in half of its bytes.
-func (s *trainer) scaled(d ID) ID {
-	if half, scaled := s.halfOf(d); half != graph.None && scaled {
-		return half
+// magnitude is a number that is finite if all elements of a tensor are. Of float16 it is their mean, which is
+// no larger than the largest of them: their magnitudes would be widened to be added.
+func (s *trainer) magnitude(t ID) ID {
+	if s.typeOf(t).Elem == graph.Float16 {
+		return s.castTo(s.op("Abs", s.reduce("ReduceMean", t, axes(0, s.rank(t)), false)), graph.Float32)
 	}
-	return d
+	return s.reduce("ReduceL1", s.castTo(t, graph.Float32), axes(0, s.rank(t)), false)
 }
 
 // halfOf is the 16-bit tensor that was widened to a gradient, and, if scaled, then divided by the loss
@@ -156,11 +155,16 @@ func (s *trainer) decide() error {
 	if l == nil || !l.Dynamic || len(s.reduced) == 0 {
 		return nil
 	}
+	checks := make([][]ID, len(s.reduced))
+	for i, d := range s.reduced {
+		checks[i] = s.checks(d)
+	}
+	s.repeatGradients(checks)
 	s.phase, s.of, s.scope = phaseBackward, scaleName, scaleName+"/"
 	defer func() { s.of, s.scope = "", "" }()
 	total := ID(graph.None)
-	for _, d := range s.reduced {
-		sum := s.reduce("ReduceL1", s.castTo(s.scaled(d), graph.Float32), axes(0, s.rank(d)), false)
+	for _, t := range slices.Concat(checks...) {
+		sum := s.magnitude(t)
 		if total == graph.None {
 			total = sum
 		} else {

@@ -1,0 +1,205 @@
+package autodiff
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+)
+
+// waiting is a gradient that waits until all gradients are known to be finite.
+type waiting struct {
+	index int   // of its parameter
+	from  ID    // what the loss scale divides, in float32
+	held  int64 // bytes of what waits
+	wide  int64 // bytes of the gradient in float32
+}
+
+// repeatGradients computes gradients again for their updates, where these wait for the check for
+// overflow and nothing else needs as much memory: at small batches, all gradients together are larger
+// than what the forward pass keeps, while a step without the check holds one at a time. A gradient
+// then dies after its check, and what it is made of stays, where that is much smaller. The largest ones
+// are repeated, as few as bring the sum of those that wait below what is held at other times.
+// checks are the tensors that are checked for each gradient.
+func (s *trainer) repeatGradients(checks [][]ID) {
+	if s.opt.Accumulate > 1 || s.opt.ClipNorm > 0 || s.opt.KeepGradients || !s.saves(savingCast) {
+		return // gradients wait for more than the check
+	}
+	list := make([]waiting, len(s.reduced))
+	total, goal := int64(0), s.savedBytes()
+	for i, d := range s.reduced {
+		list[i] = waiting{i, s.dividend(d), 0, s.bytes(d)}
+		for _, t := range checks[i] {
+			list[i].held += s.bytes(t)
+		}
+		total, goal = total+list[i].held, max(goal, list[i].wide)
+	}
+	slices.SortStableFunc(list, func(a, b waiting) int { return cmp.Compare(b.held, a.held) })
+	for _, w := range list {
+		if total+w.wide <= goal {
+			return // nor is there a peak while one that follows is updated
+		}
+		r := repetition{trainer: s, size: elements(s.shape(s.reduced[w.index])), leaves: map[ID]bool{}, done: map[ID]ID{}}
+		if w.from == graph.None || !r.reaches(w.from) || s.err != nil {
+			continue
+		}
+		kept := int64(0)
+		for t := range r.leaves {
+			kept += s.bytes(t)
+		}
+		if 2*kept > w.held {
+			continue
+		}
+		total += kept - w.held
+		s.repeatGradient(w, &r)
+	}
+}
+
+// repeatGradient lets an update read its gradient made again.
+func (s *trainer) repeatGradient(w waiting, r *repetition) {
+	d := s.reduced[w.index]
+	name := s.g.Tensors[d].Name
+	s.phase, s.of, s.scope = phaseBackward, s.g.Tensors[s.parameters[w.index]].Name, name+"/again/"
+	again := s.mul(r.emit(), s.unscale)
+	if s.err != nil {
+		return
+	}
+	s.g.Tensors[d].Name = s.unique(name + ".checked")
+	s.g.Tensors[again].Name = name
+	s.reduced[w.index], s.grads[w.index] = again, again
+}
+
+// checks are the tensors that are finite if a gradient is: itself, or what it is made of in 16 bits, or the
+// rows that are added into a table, whose magnitudes are added up in any case. A gradient that is not read
+// itself is made when its parameter is updated.
+func (s *trainer) checks(d ID) []ID {
+	from := s.dividend(d)
+	if from == graph.None || !s.saves(savingCast) {
+		return []ID{d}
+	}
+	var list []ID
+	for {
+		n := s.makers[from]
+		if n != nil && ops.Casts(n) && is16Bits(s.typeOf(n.Inputs[0]).Elem) {
+			return append(list, n.Inputs[0])
+		}
+		_, rows, scattered := s.scattered(from)
+		if scattered {
+			return append(list, rows)
+		}
+		if n == nil || n.Op != "ScatterND" || n.Domain != "" || len(n.Inputs) != 3 {
+			return append(list, from)
+		}
+		if by := n.Attr("reduction"); by == nil || by.String != "add" {
+			return append(list, from)
+		}
+		list, from = append(list, n.Inputs[2]), n.Inputs[0]
+	}
+}
+
+// dividend is the float32 tensor that the loss scale divides to make a gradient, None if there is none.
+func (s *trainer) dividend(d ID) ID {
+	n := s.makers[d]
+	if n != nil && ops.Copies(n) { // it names the gradient
+		n = s.makers[n.Inputs[0]]
+	}
+	if n == nil || n.Op != "Mul" || n.Domain != "" || n.Inputs[1] != s.unscale {
+		return graph.None
+	}
+	return n.Inputs[0]
+}
+
+// savedBytes is about what is held at the end of the forward pass: tensors that its nodes make and that
+// the backward pass reads, but for casts of parameters, which can run again.
+func (s *trainer) savedBytes() (total int64) {
+	counted := map[ID]bool{}
+	for _, n := range s.g.Nodes {
+		if phase, _ := n.Prop(keyPhase); phase != phaseBackward && phase != phaseAccumulate {
+			continue
+		}
+		n.Reads(func(t ID) {
+			for m := s.forwardMakers[t]; m != nil && (m.Op == "Reshape" || ops.Copies(m)); m = s.forwardMakers[t] {
+				t = m.Inputs[0]
+			}
+			m := s.forwardMakers[t]
+			if counted[t] || m == nil || ops.Casts(m) && s.g.Tensors[m.Inputs[0]].Data != nil {
+				return
+			}
+			counted[t] = true
+			total += s.bytes(t)
+		})
+	}
+	return total
+}
+
+// bytes is the size of a tensor.
+func (s *trainer) bytes(t ID) int64 {
+	return elements(s.shape(t)) * int64(s.typeOf(t).Elem.Bits()) / 8
+}
+
+// repetition makes a gradient again, in float32.
+type repetition struct {
+	*trainer
+	size   int64 // elements of the gradient
+	nodes  []*graph.Node
+	leaves map[ID]bool // what the nodes read: smaller tensors
+	done   map[ID]ID   // of what nodes make: the copy
+}
+
+// again are the operators of which gradients of matrices, convolutions and tables are made.
+var again = []string{"Gemm", "MatMul", graph.ConvWeightGrad, "ScatterND", "ConstantOfShape", "Cast", "Reshape", "Transpose", "Add", "Identity"}
+
+// reaches reports whether a tensor can be made again from tensors of less than half of its size, and
+// notes the nodes for that, in their order.
+func (r *repetition) reaches(t ID) bool {
+	if r.g.Tensors[t].Data != nil {
+		return true
+	}
+	if _, known := r.done[t]; known || r.leaves[t] {
+		return true
+	}
+	n := r.makers[t]
+	if 2*elements(r.shape(t)) < r.size {
+		r.leaves[t] = true
+		return true
+	}
+	if n == nil || len(n.Outputs) != 1 || !slices.Contains(again, n.Op) {
+		return false
+	}
+	for _, in := range n.Inputs {
+		if in == graph.None || !r.reaches(in) {
+			return false
+		}
+	}
+	r.done[t] = graph.None
+	r.nodes = append(r.nodes, n)
+	return true
+}
+
+// emit emits the nodes again. Products of 16 bits are made in float32: the gradient would be there twice
+// while it is widened, and whether it overflows in 16 bits is known.
+func (r *repetition) emit() (t ID) {
+	for _, n := range r.nodes {
+		in := slices.Clone(n.Inputs)
+		for k, x := range in {
+			if y, made := r.done[x]; made {
+				in[k] = y
+			}
+		}
+		out := n.Outputs[0]
+		switch {
+		case ops.Casts(n):
+			t = r.castLike(in[0], out)
+		case n.Op == "Gemm" || n.Op == "MatMul" || n.Op == graph.ConvWeightGrad:
+			for k, x := range in {
+				in[k] = r.widened(x)
+			}
+			fallthrough
+		default:
+			t = r.emitIn(n.Domain, n.Op, attrsOf(n), 1, in...)[0]
+		}
+		r.done[out] = t
+	}
+	return t
+}
