@@ -30,6 +30,7 @@ var stepCases = []struct {
 	{"a scale that changes", classifier, passes.Options{Dims: map[string]int64{"batch": 3}, Train: &autodiff.Options{Optimizer: "adam", LossScale: autodiff.DynamicScale(), Accumulate: 2, ClipNorm: 1}}},
 	{"a scale", classifier, passes.Options{Dims: map[string]int64{"batch": 3}, Train: &autodiff.Options{LossScale: &autodiff.LossScale{Initial: 1024}}}},
 	{"in 16 bits", rowsWithBias, passes.Options{Precision: &passes.Precision{Type: graph.BFloat16}, Train: &autodiff.Options{Loss: "mse"}}},
+	{"in float16, with a gradient that is made again", wide, passes.Options{Precision: &passes.Precision{Type: graph.Float16}, Train: &autodiff.Options{Loss: "mse"}}},
 	{"below a limit", trainedJoin, passes.Options{Train: &autodiff.Options{Loss: "mse"}, ExtraPercent: 1000, UpdatesLast: true}},
 }
 
@@ -41,6 +42,17 @@ var rowsWithBias = text{opset: 22, main: `
 	h = MatMul(x, w)
 	s = Add(h, b)
 	y = Tanh(s)
+	out y
+`}
+
+// wide has matrices of which the gradients are larger than all else.
+var wide = text{opset: 22, main: `
+	in x float32[1,32]
+	init w float32[32,32] = ...
+	init v float32[32,32] = ...
+	h = MatMul(x, w)
+	t = Tanh(h)
+	y = MatMul(t, v)
 	out y
 `}
 

@@ -86,12 +86,13 @@ func (o *optimizer) counts() bool { return len(states[o.Name]) == 2 }
 
 // parameter is one that is trained, with what belongs to it.
 type parameter struct {
-	name   string
-	raw    graph.TensorID // its gradient before it is scaled and clipped; none: it is not listed
-	count  int64          // of elements
-	states []string
-	sum    string // of gradients; "": none
-	narrow bool   // of a type of 16 bits
+	name    string
+	raw     graph.TensorID   // its gradient before it is scaled and clipped; none: it is not listed
+	checked []graph.TensorID // what else is read to find out whether it is finite
+	count   int64            // of elements
+	states  []string
+	sum     string // of gradients; "": none
+	narrow  bool   // of a type of 16 bits
 	constants
 }
 
@@ -152,6 +153,9 @@ func (p *prover) find(w *parameter, o *optimizer) string {
 	}
 	if w.raw = d; d < 0 && p.Plan.Slices == nil { // what scales a gradient may run in slices, too
 		return "gradient: expected a product with one number, found another node"
+	}
+	if o.dynamic() && d >= 0 {
+		w.checked = p.checkedFor(d)
 	}
 	return ""
 }

@@ -53,6 +53,9 @@ func (u *uniform) node(n *graph.Node, id graph.NodeID) (float64, error) {
 			return 0, fmt.Errorf("%s: expected a sum over all elements", u.p.g.Label(id))
 		}
 		v, err := u.value(n.Inputs[0])
+		if n.Op == "ReduceMean" {
+			return v, err
+		}
 		return float64(u.p.elements(n.Inputs[0])) * reduced(v), err
 	}
 	in := make([]float64, 3)
@@ -99,6 +102,7 @@ var elementwise = map[string]func(a, b, c float64) float64{
 	"Div":         func(a, b, _ float64) float64 { return a / b },
 	"Pow":         func(a, b, _ float64) float64 { return math.Pow(a, b) },
 	"Min":         func(a, b, _ float64) float64 { return math.Min(a, b) },
+	"Abs":         func(a, _, _ float64) float64 { return math.Abs(a) },
 	"Sqrt":        func(a, _, _ float64) float64 { return math.Sqrt(a) },
 	"Not":         func(a, _, _ float64) float64 { return 1 - a },
 	"And":         func(a, b, _ float64) float64 { return a * b },
@@ -117,6 +121,7 @@ var reductions = map[string]func(v float64) float64{
 	"ReduceSum":       func(v float64) float64 { return v },
 	"ReduceSumSquare": func(v float64) float64 { return v * v },
 	"ReduceL1":        math.Abs,
+	"ReduceMean":      func(v float64) float64 { return v },
 }
 
 // all returns the number that all elements of an initializer are.

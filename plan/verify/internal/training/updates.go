@@ -116,6 +116,9 @@ func (s *sample) draw(r *rand.Rand) {
 		if w.raw >= 0 {
 			at[w.raw], s.values.values[w.raw] = d, d
 		}
+		for _, t := range w.checked {
+			s.values.values[t] = d
+		}
 		s.raw = append(s.raw, d)
 	}
 }
