@@ -243,6 +243,7 @@ var files = []struct {
 	{"simd", "lookup", func() {
 		lookUp()
 	}},
+	{"simd", "bins", bins},
 	{"simd", "boxes", func() {
 		meeting()
 	}},

@@ -124,6 +124,9 @@ func (v *roiAlign) region(r, image int) {
 	x, out := v.c.In[0], v.c.Out[0]
 	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
 	high, wide := v.axes(r)
+	if !v.largest && v.means(r, image, &high, &wide) {
+		return
+	}
 	all := high.samples * wide.samples
 	total := float32(max(all, 1))
 	m := v.c.Meter()

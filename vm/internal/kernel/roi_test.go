@@ -36,18 +36,22 @@ func everySample(v *roiAlign, r, bin int, plane []float32, h, w int) float32 {
 // samples: for regions inside the image, far larger than it, beside it, and upside down.
 func TestRoiAlignLeavesOutWhatIsOutside(t *testing.T) {
 	draw := rand.New(rand.NewPCG(7, 7))
-	const h, w, regions, rows, columns = 6, 9, 40, 2, 3
+	const channels, h, regions, rows, columns = 3, 6, 40, 2, 3
 	for _, ratio := range []int64{0, 1, 3} {
 		for _, mode := range []string{"avg", "max"} {
-			for _, version := range []int64{10, 16} {
-				image, rois := floats(1, 1, h, w), floats(regions, 4)
+			for i, version := range []int64{10, 16, 10, 16} {
+				w := []int{9, 70}[i/2]
+				image, rois := floats(1, channels, h, w), floats(regions, 4)
 				for i := range data[float32](image) {
 					data[float32](image)[i] = draw.Float32()*2 - 1
 				}
 				for i := range data[float32](rois) {
 					data[float32](rois)[i] = (draw.Float32()*2 - 1) * []float32{5, 20, 300}[i/4%3]
+					if i/4%4 == 3 { // inside
+						data[float32](rois)[i] = []float32{0.1, 0.2, 0.9, 0.8}[i%4] * draw.Float32() * float32([]int{w, h}[i%2])
+					}
 				}
-				out := floats(regions, 1, rows, columns)
+				out := floats(regions, channels, rows, columns)
 				s := &stoppable{call: &Invocation{Call: form.Call{
 					Node: &graph.Node{Op: "RoiAlign", Attrs: attrs(whole1("sampling_ratio", ratio), text("mode", mode), whole1("output_height", rows), whole1("output_width", columns))},
 					In:   tensors(image, rois, whole64(regions)), Out: tensors(out), Version: version,
@@ -63,11 +67,12 @@ func TestRoiAlignLeavesOutWhatIsOutside(t *testing.T) {
 					v.shift, v.minimum = 0, 1
 				}
 				for r := range regions {
-					for bin := range rows * columns {
-						got, want := data[float32](out)[r*rows*columns+bin], everySample(v, r, bin, data[float32](image), h, w)
+					for i := range channels * rows * columns {
+						plane := data[float32](image)[i/(rows*columns)*h*w:][:h*w]
+						got, want := data[float32](out)[r*channels*rows*columns+i], everySample(v, r, i%(rows*columns), plane, h, w)
 						if got != want {
-							t.Fatalf("ratio %d, mode %s, opset %d, region %v, bin %d: got %v, want %v",
-								ratio, mode, version, data[float32](rois)[4*r:4*r+4], bin, got, want)
+							t.Fatalf("ratio %d, mode %s, opset %d, width %d, region %v, bin %d: got %v, want %v",
+								ratio, mode, version, w, data[float32](rois)[4*r:4*r+4], i, got, want)
 						}
 					}
 				}
