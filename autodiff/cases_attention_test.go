@@ -1,5 +1,7 @@
 package autodiff
 
+import "github.com/onnxmem/onnxmem/graph"
+
 // attentionCases have a batch of 2, 2 heads of size 2, 2 queries and 3 keys.
 var attentionCases = func() []ruleCase {
 	four := func(heads int) []operand {
@@ -24,8 +26,16 @@ var attentionCases = func() []ruleCase {
 	caches := func(batch int) []operand { return []operand{param(batch, 3, 2), param(batch, 3, 2)} }
 	table := []operand{param(5, 2), param(5, 2), indices([]int{2, 3}, 0, 4, 1, 2, 2, 3)}
 	at = []int64{23}
+	kept := attrs{"scale": 0.7, "fill": -1e30, "safe": 0}
+	scored := func(heads int, bias, keep operand) []operand {
+		return []operand{param(2, 2, 2, 3), param(2, heads, 3, 4), param(2, heads, 4, 2), bias, keep}
+	}
+	none, all := param().fed().of(0), flags(nil, 1)
 	return append(
 		cases,
+		ruleCase{domain: fusedDomain, op: graph.FlashAttention, in: scored(2, none, all), attrs: kept, outputs: 2, use: []int{0}},
+		ruleCase{domain: fusedDomain, op: graph.FlashAttention, name: "shared keys", in: scored(1, none, all), attrs: kept, outputs: 2, use: []int{0}},
+		ruleCase{domain: fusedDomain, op: graph.FlashAttention, name: "bias, flags", in: scored(2, param(4).fed().of(0.5, -0.25, 1, 0), flags([]int{2, 4}, 1, 0, 1, 1, 0, 0, 0, 0)), attrs: kept, outputs: 2, use: []int{0}},
 		ruleCase{op: "RotaryEmbedding", name: "four axes", in: append([]operand{param(2, 2, 3, 4)}, caches(2)...), opsets: at},
 		ruleCase{op: "RotaryEmbedding", name: "interleaved", in: append([]operand{param(2, 2, 3, 4)}, caches(2)...), attrs: attrs{"interleaved": 1}, opsets: at},
 		ruleCase{op: "RotaryEmbedding", name: "part of a head", in: append([]operand{param(2, 2, 3, 6)}, caches(2)...), attrs: attrs{"rotary_embedding_dim": 4}, opsets: at},

@@ -46,18 +46,7 @@ func (e *emitter) composites(nodes []*graph.Node) []*graph.Node {
 
 // spellings finds groups among some nodes.
 func (e *emitter) spellings(nodes []*graph.Node, patterns []pattern) (list []group) {
-	m := &matcher{emitter: e, maker: map[ID]*graph.Node{}, readers: map[ID][]*graph.Node{}}
-	for _, n := range nodes {
-		for _, t := range n.Outputs {
-			if t != graph.None {
-				m.maker[t] = n
-			}
-		}
-		n.Reads(func(t ID) { m.readers[t] = append(m.readers[t], n) })
-	}
-	for _, t := range e.g.Outputs {
-		m.readers[t] = append(m.readers[t], nil) // read outside
-	}
+	m := e.matcherOf(nodes)
 	gone := map[*graph.Node]bool{}
 	for _, n := range nodes {
 		if n.Domain != "" {
@@ -121,6 +110,23 @@ type matcher struct {
 	*emitter
 	maker   map[ID]*graph.Node
 	readers map[ID][]*graph.Node
+}
+
+// matcherOf returns one for a list of nodes.
+func (e *emitter) matcherOf(nodes []*graph.Node) *matcher {
+	m := &matcher{emitter: e, maker: map[ID]*graph.Node{}, readers: map[ID][]*graph.Node{}}
+	for _, n := range nodes {
+		for _, t := range n.Outputs {
+			if t != graph.None {
+				m.maker[t] = n
+			}
+		}
+		n.Reads(func(t ID) { m.readers[t] = append(m.readers[t], n) })
+	}
+	for _, t := range e.g.Outputs {
+		m.readers[t] = append(m.readers[t], nil) // read outside
+	}
+	return m
 }
 
 // private reports whether only the group reads the outputs of a node.
@@ -316,8 +322,16 @@ func safeSoftmaxGroup(m *matcher, n *graph.Node) (group, bool) {
 	if n.Op != "Softmax" || !m.saves(savingSoftmax) {
 		return group{}, false
 	}
-	var isNaN, last *graph.Node
-	for _, r := range m.readers[n.Outputs[0]] {
+	isNaN, last := m.replacedNaN(n.Outputs[0])
+	if last == nil {
+		return group{}, false
+	}
+	return group{op: "Softmax", more: n.Attrs, x: n.Inputs[0], inner: []*graph.Node{n, isNaN}, last: last}, true
+}
+
+// replacedNaN returns the nodes that replace the NaN of a tensor by 0, nil if there are none.
+func (m *matcher) replacedNaN(t ID) (isNaN, last *graph.Node) {
+	for _, r := range m.readers[t] {
 		switch {
 		case r != nil && r.Domain == "" && r.Op == "IsNaN":
 			isNaN = r
@@ -325,10 +339,10 @@ func safeSoftmaxGroup(m *matcher, n *graph.Node) (group, bool) {
 			last = r
 		}
 	}
-	if isNaN == nil || last == nil || last.Inputs[0] != isNaN.Outputs[0] || last.Inputs[2] != n.Outputs[0] || !m.isNumber(last.Inputs[1], 0) {
-		return group{}, false
+	if isNaN == nil || last == nil || last.Inputs[0] != isNaN.Outputs[0] || last.Inputs[2] != t || !m.isNumber(last.Inputs[1], 0) {
+		return nil, nil
 	}
-	return group{op: "Softmax", more: n.Attrs, x: n.Inputs[0], inner: []*graph.Node{n, isNaN}, last: last}, true
+	return isNaN, last
 }
 
 // reluAttr marks a MaxPool that replaces a group with a Relu before it.

@@ -194,12 +194,11 @@ func (c *Backward) depthwiseGrad(a attrs, x, d ID, k []int64) ID {
 // graph.ConvWeightGrad.
 const mostFusedAxes = 3
 
-// callsWeightGrad reports whether a node of g, or of a body within it, is a
-// graph.ConvWeightGrad.
-func callsWeightGrad(g *graph.Graph) bool {
+// calls reports whether a node of g, or of a body within it, has that operator of ours.
+func calls(g *graph.Graph, op string) bool {
 	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool {
-		return n.Domain == fusedDomain && n.Op == graph.ConvWeightGrad || slices.ContainsFunc(n.Bodies(), func(a *graph.Attr) bool {
-			return slices.ContainsFunc(a.All(), callsWeightGrad)
+		return n.Domain == fusedDomain && n.Op == op || slices.ContainsFunc(n.Bodies(), func(a *graph.Attr) bool {
+			return slices.ContainsFunc(a.All(), func(b *graph.Graph) bool { return calls(b, op) })
 		})
 	})
 }

@@ -1,5 +1,7 @@
 package autodiff
 
+import "github.com/onnxmem/onnxmem/graph"
+
 // families lists the rules, one file per family, named as in package ops.
 var families = []family{
 	{"", elementwiseRules},
@@ -35,4 +37,5 @@ var families = []family{
 	{"ai.onnx.ml", mlRules},
 	{"com.microsoft", contribQuantizeRules},
 	{"com.microsoft", contribRules},
+	{graph.SwapDomain, flashAttentionRules},
 }

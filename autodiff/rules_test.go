@@ -249,7 +249,7 @@ func newBuilder(name string, opset int64) *builder {
 	_, _ = h.Write([]byte(name))
 	m := &graph.Model{
 		IRVersion: 8, Graph: &graph.Graph{Name: "g"},
-		Opsets: []graph.Opset{{Version: opset}, {Domain: "com.microsoft", Version: 1}, {Domain: "ai.onnx.ml", Version: 5}},
+		Opsets: []graph.Opset{{Version: opset}, {Domain: "com.microsoft", Version: 1}, {Domain: "ai.onnx.ml", Version: 5}, {Domain: fusedDomain, Version: 1}},
 	}
 	return &builder{m, map[string]*reference.Tensor{}, rand.New(rand.NewPCG(h.Sum64(), 1))}
 }

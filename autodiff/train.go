@@ -54,6 +54,9 @@ type Options struct {
 	KeepGradients    bool           // gradients of parameters are graph outputs
 	FusedGradients   Fusion         // which gradients are single nodes of domain onnxmem
 	NoLean           []string       // names of Savings to switch off
+	// Attention replaces attention that is spelled out by a node that keeps no scores and
+	// computes them again for its gradient. Results differ by rounding.
+	Attention bool
 
 	openDims bool // of TrainRange
 }
@@ -211,7 +214,7 @@ func (s *trainer) run(salt int) (*Step, error) {
 	}
 	s.salt, s.openDims = salt, s.opt.openDims
 	for _, make := range []func() error{
-		s.upgrade, s.untie, s.checkPatterns, s.forward, s.objective, s.selectParameters, s.groupParameters, s.backward, s.accumulate, s.decide, s.clip, s.update, s.finish,
+		s.upgrade, s.untie, s.checkPatterns, s.forward, s.objective, s.selectParameters, s.groupParameters, s.fuseAttention, s.backward, s.accumulate, s.decide, s.clip, s.update, s.finish,
 	} {
 		if err := make(); err != nil {
 			return nil, err
@@ -362,8 +365,13 @@ func (s *trainer) finish() error {
 		IRVersion: max(m.IRVersion, 8), Producer: m.Producer, Opsets: s.opsets, Graph: g,
 		Functions: functions, Props: slices.Clone(m.Props), Source: m.Source,
 	}
-	if callsWeightGrad(g) {
+	if calls(g, graph.ConvWeightGrad) {
 		if err := s.step.Model.AddConvWeightGrad(); err != nil {
+			return err
+		}
+	}
+	if calls(g, graph.FlashAttention) {
+		if err := s.step.Model.AddFlashAttention(); err != nil {
 			return err
 		}
 	}

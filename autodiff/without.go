@@ -62,7 +62,7 @@ var without = []struct {
 	{"ai.onnx.ml", notYet, []string{"LinearClassifier", "SVMClassifier", "SVMRegressor"}},
 	{"ai.onnx.preview", notYet, []string{"FlexAttention"}},
 	{"ai.onnx.preview.training", inStep, []string{"Adagrad", "Adam", "Gradient", "Momentum"}},
-	{graph.SwapDomain, inStep, []string{"ConvWeightGrad", "PutRows", "SwapIn", "SwapOut"}},
+	{graph.SwapDomain, inStep, []string{"ConvWeightGrad", "FlashAttentionGrad", "PutRows", "SwapIn", "SwapOut"}},
 }
 
 // whyWithout is the reason why an operator has no gradient; "" for one that the table does

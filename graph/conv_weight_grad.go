@@ -123,7 +123,7 @@ func sameAttrs(n, m *Node) bool {
 // sameAttr compares attributes of the bodies of own functions: numbers, lists, references,
 // and vectors of int64.
 func sameAttr(a, b *Attr) bool {
-	if b.Name != a.Name || b.Type != a.Type || b.Ref != a.Ref || b.Int != a.Int || !slices.Equal(b.Ints, a.Ints) || (a.Tensor == nil) != (b.Tensor == nil) {
+	if b.Name != a.Name || b.Type != a.Type || b.Ref != a.Ref || b.Int != a.Int || b.Float != a.Float || !slices.Equal(b.Ints, a.Ints) || (a.Tensor == nil) != (b.Tensor == nil) {
 		return false
 	}
 	if a.Tensor == nil {

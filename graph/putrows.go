@@ -30,9 +30,11 @@ func (n *Node) IsPutRows() bool {
 	return n.Domain == SwapDomain && n.Op == PutRows && n.Semantics.Known && n.Semantics.Call == nil
 }
 
-// Own reports whether a function is SwapOut, SwapIn, PutRows or ConvWeightGrad, by its name
-// and its body.
-func (f *Function) Own() bool { return f.IsSwap() || f.IsPutRows() || f.IsConvWeightGrad() }
+// Own reports whether a function is SwapOut, SwapIn, PutRows, ConvWeightGrad, FlashAttention or
+// FlashAttentionGrad, by its name and its body.
+func (f *Function) Own() bool {
+	return f.IsSwap() || f.IsPutRows() || f.IsConvWeightGrad() || f.IsFlashAttention()
+}
 
 // IsPutRows reports whether a function is PutRows by name, and has its body.
 func (f *Function) IsPutRows() bool { return f.is(putRows(FindOpset(f.Opsets, ""))) }

@@ -53,4 +53,5 @@ var families = []family{
 	swaps,
 	puts,
 	convGradients,
+	flashAttentions,
 }

@@ -329,6 +329,7 @@ var missing = map[string]map[string][]string{
 			"com.microsoft.EmbedLayerNormalization", "com.microsoft.GatherBlockQuantized", "com.microsoft.GroupQueryAttention",
 			"com.microsoft.MatMulIntegerToFloat", "com.microsoft.MultiHeadAttention", "com.microsoft.QGemm", "com.microsoft.QLinearConcat",
 			"com.microsoft.QLinearSoftmax", "com.microsoft.QLinearWhere", "com.microsoft.RotaryEmbedding", "com.microsoft.TransposeMatMul",
+			"onnxmem.FlashAttention", "onnxmem.FlashAttentionGrad",
 		},
 	},
 	"chain": {
@@ -352,7 +353,7 @@ var missing = map[string]map[string][]string{
 		"strings": {"RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "com.microsoft.Tokenizer", "TfIdfVectorizer"},
 		"small":   {"Constant", "Shape", "Size"},
 		"[device_swap.go](../vm/internal/exec/device_swap.go)": {"onnxmem.SwapIn", "onnxmem.SwapOut"},
-		"not yet": {"Det", "MelWeightMatrix"},
+		"not yet": {"Det", "MelWeightMatrix", "onnxmem.FlashAttention", "onnxmem.FlashAttentionGrad"},
 	},
 	"reference": {
 		"strings": {"RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "com.microsoft.Tokenizer", "ai.onnx.ml.CategoryMapper"},

@@ -48,7 +48,7 @@ func TestEqualRowsHaveEqualFiles(t *testing.T) {
 
 // constants are the names by which tables spell domains and operators.
 var constants = map[string]string{
-	"attr.Nchwc": attr.Nchwc, "graph.SwapDomain": graph.SwapDomain, "graph.SwapOut": graph.SwapOut, "graph.SwapIn": graph.SwapIn, "graph.PutRows": graph.PutRows, "graph.ConvWeightGrad": graph.ConvWeightGrad,
+	"attr.Nchwc": attr.Nchwc, "graph.SwapDomain": graph.SwapDomain, "graph.SwapOut": graph.SwapOut, "graph.SwapIn": graph.SwapIn, "graph.PutRows": graph.PutRows, "graph.ConvWeightGrad": graph.ConvWeightGrad, "graph.FlashAttention": graph.FlashAttention, "graph.FlashAttentionGrad": graph.FlashAttentionGrad,
 }
 
 // rowFiles maps each operator of a package's tables (domain and name) to the file

@@ -25,6 +25,14 @@ com.microsoft SimplifiedLayerNormalization
 onnxmem ConvWeightGrad
   1 T T > T
   T bfloat16 float16 float32 float64
+onnxmem FlashAttention
+  1 T T T V bool > T float32
+  T bfloat16 float16 float32
+  V bfloat16 float16 float32
+onnxmem FlashAttentionGrad
+  1 T T T V bool float32 T > T T T
+  T bfloat16 float16 float32
+  V bfloat16 float16 float32
 onnxmem PutRows
   1 T T int64 int64 > T
   T bfloat16 bool float16 float32 float64 int16 int32 int64 int8 uint16 uint32 uint64 uint8

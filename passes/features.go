@@ -86,7 +86,7 @@ func commandFeatures() []Feature {
 var trainingFlags = []string{
 	"autocast", "loss", "loss-output", "class-axis", "probabilities", "optimizer", "optimizer-set", "trainable", "freeze", "untie",
 	"freeze-statistics", "group", "group-set", "accumulate", "loss-scale", "loss-scale-set", "clip-norm", "keep-gradients",
-	"no-lean", "fused-gradients", "decay-all", "params",
+	"no-lean", "fused-gradients", "attention", "decay-all", "params",
 }
 
 // adapterFlags are the flags that say how adapters are made.

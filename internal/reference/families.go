@@ -46,4 +46,5 @@ var families = []family{
 	{graph.SwapDomain, swapOperators, true},
 	{graph.SwapDomain, putOperators, true},
 	{graph.SwapDomain, convGradientOperators, false},
+	{graph.SwapDomain, flashAttentionOperators, false},
 }

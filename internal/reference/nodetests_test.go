@@ -113,6 +113,14 @@ type handCase struct {
 	out        *Tensor
 }
 
+// flashAttrs are the attributes of attention that keeps no scores.
+var flashAttrs = []*graph.Attr{{Name: "scale", Type: graph.AttrFloat, Float: 0.5}, {Name: "fill", Type: graph.AttrFloat, Float: -1e30}, {Name: "safe", Type: graph.AttrInt}}
+
+// flag is a vector of truth values.
+func flag(list ...int64) *Tensor {
+	return &Tensor{Type: graph.Bool, Shape: []int{len(list)}, I: list}
+}
+
 // byHand lists operators that no test of ONNX covers, with results computed by hand.
 var byHand = []handCase{
 	{graph.SwapDomain, graph.SwapOut, nil, []*Tensor{row(-2, 0, 3)}, row(-2, 0, 3)},
@@ -122,6 +130,26 @@ var byHand = []handCase{
 		[]*graph.Attr{{Name: "axis", Int: 1}},
 		[]*Tensor{Reals([]int{2, 3}, 1, 2, 3, 4, 5, 6), Reals([]int{2, 1}, 7, 8), {Type: graph.Int64, Shape: []int{1}, I: []int64{1}}, {Type: graph.Int64, Shape: []int{1}, I: []int64{1}}},
 		Reals([]int{2, 3}, 1, 7, 3, 4, 8, 6),
+	},
+	{ // both keys have the same score, so each weighs a half
+		graph.SwapDomain, graph.FlashAttention, flashAttrs,
+		[]*Tensor{Reals([]int{1, 1, 1, 1}, 3), Reals([]int{1, 1, 1, 2}, 1, 1), Reals([]int{1, 1, 2, 1}, 4, 6), Reals(nil, 0), flag(1)},
+		Reals([]int{1, 1, 1, 1}, 5),
+	},
+	{ // the second key is left out
+		graph.SwapDomain, graph.FlashAttention, flashAttrs,
+		[]*Tensor{Reals([]int{1, 1, 1, 1}, 3), Reals([]int{1, 1, 1, 2}, 1, 1), Reals([]int{1, 1, 2, 1}, 4, 6), Reals(nil, 0), flag(1, 0)},
+		Reals([]int{1, 1, 1, 1}, 4),
+	},
+	{ // the gradients of the weights are 8 and 12, their mean 10; those of the scores -1 and 1, and of the products half of it
+		graph.SwapDomain, graph.FlashAttentionGrad, flashAttrs,
+		[]*Tensor{Reals([]int{1, 1, 1, 1}, 3), Reals([]int{1, 1, 1, 2}, 1, 1), Reals([]int{1, 1, 2, 1}, 4, 6), Reals([]int{2}, 0, 0), flag(1), Reals([]int{1, 1, 1, 2}, 1.5, 0.5), Reals([]int{1, 1, 1, 1}, 2)},
+		Reals([]int{1, 1, 1, 1}, 0),
+	},
+	{ // keys 1 and 3 with the same product by the bias
+		graph.SwapDomain, graph.FlashAttentionGrad, flashAttrs,
+		[]*Tensor{Reals([]int{1, 1, 1, 1}, 2), Reals([]int{1, 1, 1, 2}, 1, 3), Reals([]int{1, 1, 2, 1}, 4, 6), Reals([]int{2}, 2, 0), flag(1), Reals([]int{1, 1, 1, 2}, 3, 0.5), Reals([]int{1, 1, 1, 1}, 2)},
+		Reals([]int{1, 1, 1, 1}, 1),
 	},
 	{ // weight 0 meets the padding and element 1 of each image, weight 1 elements 0 and 2
 		graph.SwapDomain, graph.ConvWeightGrad,

@@ -419,6 +419,7 @@ var onlyOnHost = []string{
 	"ai.onnx.ml.SVMClassifier", "ai.onnx.ml.SVMRegressor", "ai.onnx.ml.Scaler", "ai.onnx.ml.TreeEnsemble", "ai.onnx.ml.TreeEnsembleClassifier", "ai.onnx.ml.TreeEnsembleRegressor",
 	"com.microsoft.nchwc.AveragePool", "com.microsoft.nchwc.Conv", "com.microsoft.nchwc.GlobalAveragePool", "com.microsoft.nchwc.GlobalMaxPool",
 	"com.microsoft.nchwc.MaxPool", "com.microsoft.nchwc.ReorderInput", "com.microsoft.nchwc.ReorderOutput", "com.microsoft.nchwc.Upsample",
+	graph.SwapDomain + ".FlashAttention", graph.SwapDomain + ".FlashAttentionGrad",
 	graph.SwapDomain + ".SwapIn", graph.SwapDomain + ".SwapOut", // copies, which the session makes
 }
 

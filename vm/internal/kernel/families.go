@@ -59,6 +59,7 @@ var families = []family{
 	swaps,
 	putting,
 	convGradients,
+	flashAttentions,
 }
 
 type key struct{ domain, name string }

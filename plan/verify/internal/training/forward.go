@@ -194,6 +194,9 @@ func (p *prover) made(t, of graph.TensorID) string {
 	if l, is := p.linear(x.Maker, old); is {
 		return p.joined(l, x.Maker, s.Maker)
 	}
+	if isAttention(n, old) {
+		return p.attended(t, of)
+	}
 	want := p.upgraded(n, old)
 	if p.step.Made.Products[x.Name] || n.Op != want.op || n.Domain != old.Domain || n.Overload != old.Overload {
 		return p.replaced(t, of)

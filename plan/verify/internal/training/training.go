@@ -9,6 +9,7 @@
 //	forward.go    the nodes that the loss needs, compared with the source's
 //	bodies.go     those of bodies
 //	adapters.go   low-rank adapters beside them
+//	attention.go attention that keeps no scores
 //	replaced.go   operators that others replace
 //	opsets.go     what an older node of the source is in opset 18
 //	loss.go       the loss

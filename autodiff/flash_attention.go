@@ -1,0 +1,267 @@
+package autodiff
+
+import (
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// Attention that models spell out as products and a Softmax keeps its weights for the backward
+// pass: a number for each pair of a query and a key, in each head. With Options.Attention it
+// becomes one node, which keeps two numbers for each query instead, and whose gradient computes
+// the scores again (graph.FlashAttention).
+
+// flashAttentionRules cover attention that keeps no scores.
+var flashAttentionRules = []Rule{
+	{Op: graph.FlashAttention, Inputs: []int{0, 1, 2}, Suffixes: []string{1: ".rows"}, Grad: func(c *Backward) {
+		a := attrs{"fill": c.Float("fill", 0), "safe": c.Int("safe", 0), "scale": c.Float("scale", 1)}
+		d := c.emitIn(fusedDomain, graph.FlashAttentionGrad, a, 3, c.X(0), c.X(1), c.X(2), c.X(3), c.X(4), c.Y(1), c.D(0))
+		for i, t := range d {
+			c.Set(i, t)
+		}
+	}},
+}
+
+// attention is a group of nodes that compute it, in the terms of graph.FlashAttention.
+type attentionGroup struct {
+	q, k, v     ID
+	bias        ID   // added to the scores; None: nothing
+	keep        ID   // None: all
+	negated     bool // keep says which scores become fill
+	scale, fill float64
+	safe        bool
+	inner       []*graph.Node
+	last        *graph.Node
+}
+
+// fuseAttention replaces attention that is spelled out, where nothing else reads its scores, and
+// where what is added to them needs no gradient.
+func (s *trainer) fuseAttention() error {
+	if !s.opt.Attention {
+		return nil
+	}
+	m := s.matcherOf(s.g.Nodes)
+	trained := s.dependents()
+	gone := map[*graph.Node]bool{}
+	whole := map[*graph.Node]attentionGroup{}
+	for _, n := range s.g.Nodes {
+		switch n.Op {
+		case "Softmax":
+		default:
+			continue
+		}
+		a, ok := m.attentionOf(n)
+		if !ok || trained[a.bias] {
+			continue
+		}
+		for _, k := range a.inner {
+			gone[k] = true
+		}
+		whole[a.last] = a
+	}
+	nodes := s.g.Nodes
+	s.g.Nodes = nil
+	s.phase = phaseForward
+	for _, n := range nodes {
+		if a, is := whole[n]; is {
+			s.emitAttention(a)
+		} else if !gone[n] {
+			s.g.Nodes = append(s.g.Nodes, n)
+		}
+	}
+	s.of, s.scope = "", ""
+	s.g.Link()
+	return s.err
+}
+
+// dependents are the tensors that depend on a parameter.
+func (s *trainer) dependents() map[ID]bool {
+	trained := map[ID]bool{}
+	for _, p := range s.parameters {
+		trained[p] = true
+	}
+	for _, n := range s.g.Nodes {
+		depends := false
+		n.Reads(func(t ID) { depends = depends || trained[t] })
+		for _, t := range n.Outputs {
+			trained[t] = trained[t] || depends
+		}
+	}
+	return trained
+}
+
+// emitAttention emits the node that stands for a group, whose result keeps its name.
+func (s *trainer) emitAttention(a attentionGroup) {
+	y := a.last.Outputs[0]
+	s.of = a.last.Name
+	if s.of == "" {
+		s.of = s.g.Tensors[y].Name
+	}
+	s.scope = s.of + "/"
+	bias := a.bias
+	if bias == graph.None {
+		bias = s.number(0)
+	}
+	keep := a.keep
+	switch {
+	case keep == graph.None:
+		keep = s.constant(graph.Bool, nil, []byte{1}, nil)
+	case a.negated:
+		keep = s.op("Not", keep)
+	}
+	safe := 0
+	if a.safe {
+		safe = 1
+	}
+	if s.err != nil {
+		return
+	}
+	n := &graph.Node{
+		Name: s.unique(s.scope + graph.FlashAttention), Domain: fusedDomain, Op: graph.FlashAttention,
+		Inputs: []ID{a.q, a.k, a.v, bias, keep}, Attrs: attrs{"fill": a.fill, "safe": safe, "scale": a.scale}.list(),
+	}
+	s.mark(n)
+	n.Outputs = []ID{y, s.newTensor(s.unique(s.of+".rows"), graph.Type{}, nil)}
+	s.g.Nodes = append(s.g.Nodes, n)
+	s.infer(n)
+}
+
+// attentionOf finds the group whose weights a Softmax makes.
+func (m *matcher) attentionOf(n *graph.Node) (a attentionGroup, ok bool) {
+	if ok = n.Domain == "" && m.typeOf(n.Inputs[0]).Exact() && m.rank(n.Inputs[0]) == 4 && m.hasAxis(n, 3); !ok {
+		return a, false
+	}
+	a = attentionGroup{scale: 1, bias: graph.None, keep: graph.None, inner: []*graph.Node{n}}
+	p := n.Outputs[0]
+	if isNaN, last := m.replacedNaN(p); last != nil {
+		a.safe, a.inner, p = true, append(a.inner, isNaN, last), last.Outputs[0]
+	}
+	if cast, is := m.onlyReader(p, "Cast"); is && m.typeOf(cast.Outputs[0]).Elem.Floating() {
+		a.inner, p = append(a.inner, cast), cast.Outputs[0]
+	}
+	if a.last, ok = m.onlyReader(p, "MatMul"); !ok || a.last.Inputs[0] != p || a.last.Inputs[1] == p {
+		return a, false
+	}
+	a.v = a.last.Inputs[1]
+	if !m.scoresOf(n.Inputs[0], &a) || !m.fitsAttention(&a) {
+		return a, false
+	}
+	return a, !slices.ContainsFunc(a.inner, func(k *graph.Node) bool { return !m.private(k, a.inner, a.last) })
+}
+
+// scoresOf walks from the input of a Softmax to the product of queries and keys: a Where that
+// replaces scores, then what is added to them, then scales; Casts between floating-point types
+// may stand anywhere.
+func (m *matcher) scoresOf(t ID, a *attentionGroup) bool {
+	scores := m.shape(t)
+	scaled := false
+	for ok := true; ok; {
+		n := m.maker[t]
+		if n == nil || n.Domain != "" || !m.hasShape(t, scores) {
+			return false
+		}
+		a.inner = append(a.inner, n)
+		switch n.Op {
+		case "Cast":
+			t = n.Inputs[0]
+			ok = m.typeOf(t).Elem.Floating()
+		case "Where":
+			ok = a.keep == graph.None && a.bias == graph.None && !scaled
+			t = m.replacedScores(n, a)
+		case "Add":
+			ok = a.bias == graph.None && !scaled
+			t, a.bias = n.Inputs[0], n.Inputs[1]
+			if !m.isScores(t, scores) {
+				t, a.bias = a.bias, t
+			}
+		case "Mul":
+			t = n.Inputs[0]
+			var v float64
+			if v, ok = m.scalarConstant(n.Inputs[1]); !ok {
+				t = n.Inputs[1]
+				v, ok = m.scalarConstant(n.Inputs[0])
+			}
+			a.scale, scaled = a.scale*v, true
+		case "Div":
+			var v float64
+			v, ok = m.scalarConstant(n.Inputs[1])
+			t, a.scale, scaled = n.Inputs[0], a.scale/v, true
+		case "MatMul":
+			a.q, a.k = n.Inputs[0], n.Inputs[1]
+			return a.scale != 0 && !math.IsInf(a.scale, 0)
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// replacedScores returns the scores that a Where replaces by one number, None if it does not.
+func (m *matcher) replacedScores(n *graph.Node, a *attentionGroup) ID {
+	a.keep = n.Inputs[0]
+	v, ok := m.scalarConstant(n.Inputs[2])
+	if a.fill = v; ok {
+		return n.Inputs[1]
+	}
+	if v, ok = m.scalarConstant(n.Inputs[1]); ok {
+		a.fill, a.negated = v, true
+		return n.Inputs[2]
+	}
+	return graph.None
+}
+
+// isScores reports whether a tensor may be the scores in a sum: nodes of those that scoresOf
+// walks through make it from a product of its shape.
+func (m *matcher) isScores(t ID, shape []int64) bool {
+	for m.maker[t] != nil && m.maker[t].Domain == "" && m.hasShape(t, shape) {
+		n := m.maker[t]
+		switch n.Op {
+		case "MatMul":
+			return true
+		case "Cast", "Div":
+			t = n.Inputs[0]
+		case "Mul", "Add":
+			if t = n.Inputs[0]; !m.hasShape(t, shape) {
+				t = n.Inputs[1]
+			}
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// hasShape reports whether a tensor has a shape.
+func (m *matcher) hasShape(t ID, shape []int64) bool {
+	return m.typeOf(t).Exact() && slices.Equal(m.shape(t), shape)
+}
+
+// fitsAttention reports whether the operands of a group are those of graph.FlashAttention.
+func (m *matcher) fitsAttention(a *attentionGroup) bool {
+	for _, t := range []ID{a.q, a.k, a.v} {
+		if !m.typeOf(t).Exact() {
+			return false
+		}
+	}
+	q, k, v := m.shape(a.q), m.shape(a.k), m.shape(a.v)
+	if m.err != nil || len(q) != 4 || len(k) != 4 || len(v) != 4 {
+		return false
+	}
+	if !slices.Equal(q[:2], k[:2]) || !slices.Equal(q[:2], v[:2]) || q[3] != k[2] || v[2] != k[3] || elements(q)*elements(v) == 0 {
+		return false
+	}
+	elem := m.typeOf(a.q).Elem
+	if elem != graph.Float32 && !is16Bits(elem) || m.typeOf(a.k).Elem != elem || m.typeOf(a.v).Elem != elem || m.typeOf(a.last.Outputs[0]).Elem != elem {
+		return false
+	}
+	if a.bias != graph.None {
+		if e := m.typeOf(a.bias).Elem; e != graph.Float32 && !is16Bits(e) || !m.broadcasts(a.bias) {
+			return false
+		}
+	}
+	return a.keep == graph.None || m.broadcasts(a.keep)
+}
+
+// broadcasts reports whether a tensor of known shape has no more axes than scores.
+func (m *matcher) broadcasts(t ID) bool { return m.typeOf(t).Exact() && m.rank(t) <= 4 }
