@@ -153,9 +153,15 @@ func pointwiseBlocks(x *Tensor) *gemm.BlockSlide {
 // makeBlocksBatchNorm is batchNorm by running statistics on images in blocks.
 func makeBlocksBatchNorm(c *Invocation) (Run, error) {
 	s := pointwiseBlocks(c.In[0])
+	weights, bias := normLanes(c)
+	return slideBlocks(c, s, weights, bias, c.weigh(s)), nil
+}
+
+// normLanes returns functions that return the factors and the shifts of all channels.
+func normLanes(c *Invocation) (weights, bias func(*work.Pool) unsafe.Pointer) {
 	epsilon, channels := float64(c.Float("epsilon", 1e-5)), c.In[0].Shape[1]
 	factors, shifts := c.Shared(4*channels), c.Shared(4*channels)
-	weights := func(w *work.Pool) unsafe.Pointer {
+	weights = func(w *work.Pool) unsafe.Pointer {
 		a, b := span[float32](w.Shared(factors), channels), span[float32](w.Shared(shifts), channels)
 		means, variances := data[float32](c.In[3]), data[float32](c.In[4])
 		for ch := range channels {
@@ -163,8 +169,7 @@ func makeBlocksBatchNorm(c *Invocation) (Run, error) {
 		}
 		return w.Shared(factors)
 	}
-	bias := func(w *work.Pool) unsafe.Pointer { return w.Shared(shifts) }
-	return slideBlocks(c, s, weights, bias, c.weigh(s)), nil
+	return weights, func(w *work.Pool) unsafe.Pointer { return w.Shared(shifts) }
 }
 
 // weigh takes the activation of a weighted sum, and returns what is left to apply to it.

@@ -270,8 +270,12 @@ func slot(scratch unsafe.Pointer, k int) unsafe.Pointer { return unsafe.Add(scra
 // begin repeats the ends of one element in their slots.
 func (h *Chain) begin(scratch unsafe.Pointer) {
 	for i, t := range h.ends {
-		if k := h.fixed[i]; k >= 0 {
-			fill(span[float32](slot(scratch, k), chainLen), wideElement(t))
+		switch k := h.fixed[i]; {
+		case k < 0:
+		case t.Type == graph.Bool:
+			repeat(span[uint8](slot(scratch, k), chainLen), *(*uint8)(t.At))
+		default:
+			repeat(span[float32](slot(scratch, k), chainLen), wideElement(t))
 		}
 	}
 }

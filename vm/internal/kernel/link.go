@@ -153,7 +153,7 @@ func wideType(t *Tensor) graph.DType {
 }
 
 // Links reports whether a node can be a link of a chain: each input has the shape of the
-// result, or is a single real of 32 or 16 bits, or the node converts reals to bytes, bytes to
+// result, or is a single real of 32 or 16 bits or truth value, or the node converts reals to bytes, bytes to
 // reals, or reals. The elements lie in the order in which the operator sees them, or all in
 // another one.
 func Links(c *Invocation) bool {
@@ -168,7 +168,7 @@ func Links(c *Invocation) bool {
 		return false
 	}
 	for i, t := range c.In {
-		if t == nil || wideType(t) != l.in[i] || !sameShape(t, c.Out[0]) && (t.Len() != 1 || t.Rank() > c.Out[0].Rank() || l.in[i] != graph.Float32) {
+		if t == nil || wideType(t) != l.in[i] || !sameShape(t, c.Out[0]) && (t.Len() != 1 || t.Rank() > c.Out[0].Rank() || l.in[i] != graph.Float32 && l.in[i] != graph.Bool) {
 			return false
 		}
 	}

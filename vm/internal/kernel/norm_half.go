@@ -1,8 +1,11 @@
 package kernel
 
 import (
+	"unsafe"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -12,13 +15,20 @@ import (
 // others.
 func batchNormHalf(c *Invocation) Run {
 	x, out := c.In[0], c.Out[0]
-	if !isHalf(x) || !isHalf(out) || x.Layout != form.Plain || x.Rank() < 2 {
+	if !isHalf(x) || !isHalf(out) || x.Rank() < 2 {
 		return nil
 	}
 	for _, t := range c.In[1:5] {
 		if t.Type != graph.Float32 {
 			return nil
 		}
+	}
+	switch x.Layout {
+	case form.Plain:
+	case form.NCHW16c:
+		return blocksBatchNormHalf(c)
+	default:
+		return nil
 	}
 	epsilon, momentum := float64(c.Float("epsilon", 1e-5)), float64(c.Float("momentum", 0.9))
 	training := c.Int("training_mode", 0) != 0
@@ -82,5 +92,49 @@ func putStatistics(c *Invocation, ch int, mean, variance float64) {
 	}
 	if c.HasOut(2) {
 		data[float32](c.Out[2])[ch] = float32(variance)
+	}
+}
+
+// blocksBatchNormHalf is batchNormHalf by running statistics on images in blocks: the pixels of a
+// band are widened, weighed in place and rounded.
+func blocksBatchNormHalf(c *Invocation) Run {
+	x, out := c.In[0], c.Out[0]
+	s := pointwiseBlocks(x)
+	if s.ListLen() == 0 || c.Int("training_mode", 0) != 0 {
+		return nil
+	}
+	weights, bias := normLanes(c)
+	if c.weigh(s) != nil {
+		return nil // it clamps: no other activation is applied to 16 bits
+	}
+	channels, pixels := x.Shape[1], s.In[1]*s.In[2]
+	whole, half := newSlider(c, s).s, (*gemm.BlockSlide)(nil)
+	if channels%gemm.BlockLen > 0 {
+		left := *s
+		left.Half = true
+		half = newSlider(c, &left).s
+	}
+	each := c.Each(mul(4, pixels, gemm.BlockLen))
+	bands, blocks := s.Bands(), cuts(channels, gemm.BlockLen)
+	var pool *work.Pool
+	var factors, shifts unsafe.Pointer
+	part := func(i, worker int) {
+		image, first, lanes := blockAt(channels, i/bands)
+		by := whole
+		if lanes < gemm.BlockLen {
+			by = half
+		}
+		from, end := by.BandRange(i % bands)
+		at, room := (image*channels+first)*pixels, pool.Each(worker, each)
+		wide := span[float32](unsafe.Add(room, 4*from), end-from)
+		simd.Widen(wide, span[uint16](element[uint16](x, at+from), end-from), narrowType(x.Type))
+		by.Band(i%bands, room, room, unsafe.Add(factors, 4*first), unsafe.Add(shifts, 4*first))
+		simd.Round(span[uint16](element[uint16](out, at+from), end-from), wide, narrowType(out.Type))
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		factors, shifts = weights(w), bias(w)
+		w.For(x.Shape[0]*blocks*bands, part)
+		return nil
 	}
 }
