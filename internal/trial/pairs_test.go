@@ -52,6 +52,9 @@ func pairOptions(scratch string) []option {
 		{"pools", []string{"--pool", "fast=16KiB", "--pool", "slow=8MiB@100MB/s"}},
 		{"listed workspaces", []string{"--workspaces", scratch}},
 		{"device", []string{"--device", "roofline"}},
+		{"precision", []string{"--precision", "bf16"}},
+		{"autocast", []string{"--autocast", "fp16"}},
+		{"adapters", []string{"--lora", "2", "--lora-targets", "."}},
 		{"updates last", []string{"--updates", "last"}},
 		{"optimizer", []string{"--optimizer", "adamw"}},
 		{"clip-norm", []string{"--clip-norm", "1"}},
@@ -161,7 +164,7 @@ func excluded(asked []string) (list []passes.Exclusion) {
 }
 
 // implied are the features that another one is a case of.
-var implied = map[string][]string{"listed workspaces": {"workspaces"}}
+var implied = map[string][]string{"listed workspaces": {"workspaces"}, "autocast": {"precision"}}
 
 func flagOf(name string) string {
 	list := passes.Features()
@@ -218,9 +221,11 @@ func (p *pairs) trial(asked []string) *Trial {
 	for _, o := range p.options {
 		switch {
 		case !slices.Contains(asked, o.name):
-		// The image network alone has what runs again for less, and a default order nothing.
-		case o.name == "limit" && (name != "image" || slices.Contains(asked, "default order")):
+		// The image network alone, in float32, has what runs again for less, and a default order nothing.
+		case o.name == "limit" && (name != "image" || slices.Contains(asked, "default order") || slices.Contains(asked, "precision")):
 			c.Options = append(c.Options, "--limit", "100%")
+		case o.name == "precision" && slices.Contains(asked, "train"): // the flag for models
+			c.Options = append(c.Options, "--autocast", "bf16")
 		case o.name == "listed workspaces" && name == "decoder":
 			c.Options = append(c.Options, "--workspaces", p.decoder)
 		default:

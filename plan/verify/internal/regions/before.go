@@ -34,8 +34,8 @@ type before struct {
 
 // beforeSlices returns the graph before the slices; nil if the source does not determine it.
 // That is so if the source is not available or cannot be inferred, if the plan's graph is a
-// step of training that was made of it, or a decoder whose caches got a capacity, or if
-// functions of it were inlined.
+// step of training that was made of it, or a decoder whose caches got a capacity, or was put into
+// 16 bits, or if functions of it were inlined.
 func (v *prover) beforeSlices() *before {
 	source := v.Source
 	if source == nil {
@@ -45,6 +45,9 @@ func (v *prover) beforeSlices() *before {
 		return nil
 	}
 	if was, err := plan.KVOf(source); v.Plan.KV != nil && (err != nil || was == nil) {
+		return nil
+	}
+	if v.Plan.Precision != nil {
 		return nil
 	}
 	for _, f := range source.Functions {

@@ -126,7 +126,7 @@ func (p *prover) results() (string, error) {
 func prove(s *subject.Subject, step Step, list func(*prover) []func() (string, error)) string {
 	p := &prover{
 		Subject: s, g: step.Graph, step: step, of: s.Source, version: s.Source.Opset(""),
-		known: map[string]bool{}, claimed: map[string]bool{},
+		known: map[string]bool{}, claimed: map[string]bool{}, adapters: &adapters{},
 	}
 	if len(s.Source.Functions) > 0 {
 		inlined, err := graph.Inline(s.Source)
