@@ -59,8 +59,9 @@ func (s *trainer) productFor(t ID, nodes []*graph.Node) *graph.Node {
 	if x.Output || len(x.Readers) != 1 || x.Maker < 0 || int(x.Maker) >= len(nodes) {
 		return nil
 	}
-	if m := nodes[x.Maker]; m.Op == "MatMul" && m.Domain == "" && m.Outputs[0] == t {
-		return m
+	m := nodes[x.Maker]
+	if m.Op != "MatMul" || m.Domain != "" || m.Outputs[0] != t {
+		return nil
 	}
-	return nil
+	return m
 }

@@ -119,7 +119,7 @@ func (s *trainer) savedBytes() (total int64) {
 			continue
 		}
 		n.Reads(func(t ID) {
-			for m := s.forwardMakers[t]; m != nil && (m.Op == "Reshape" || ops.Copies(m)); m = s.forwardMakers[t] {
+			for m := s.forwardMakers[t]; m != nil && len(m.Semantics.Views) > 0; m = s.forwardMakers[t] {
 				t = m.Inputs[0]
 			}
 			m := s.forwardMakers[t]
@@ -191,7 +191,7 @@ func (r *repetition) emit() (t ID) {
 		switch {
 		case ops.Casts(n):
 			t = r.castLike(in[0], out)
-		case n.Op == "Gemm" || n.Op == "MatMul" || n.Op == graph.ConvWeightGrad:
+		case ops.IsProduct(n):
 			for k, x := range in {
 				in[k] = r.widened(x)
 			}

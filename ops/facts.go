@@ -45,6 +45,12 @@ func OfShape(n *graph.Node) bool {
 	return op != nil && op.OfShape
 }
 
+// IsProduct reports whether a node computes products of its operands, as a convolution does.
+func IsProduct(n *graph.Node) bool {
+	op := known(n)
+	return op != nil && op.Class == Product
+}
+
 // Moves reports whether the elements of a node's results are elements of its first input,
 // perhaps converted to another type.
 func Moves(n *graph.Node) bool {

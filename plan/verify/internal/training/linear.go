@@ -23,9 +23,11 @@ func (p *prover) linear(id graph.NodeID, old *graph.Node) (l linear, is bool) {
 		return l, false
 	}
 	for k, t := range old.Inputs {
-		if m := of.Tensors[t].Maker; m >= 0 && of.Nodes[m].Op == "MatMul" && of.Nodes[m].Domain == "" && product == none {
-			product, bias = m, old.Inputs[1-k]
+		m := of.Tensors[t].Maker
+		if m < 0 || of.Nodes[m].Op != "MatMul" || of.Nodes[m].Domain != "" || product != none {
+			continue
 		}
+		product, bias = m, old.Inputs[1-k]
 	}
 	out := p.g.Tensors[p.g.Nodes[id].Outputs[0]].Type
 	gemm, last := p.unshaped(id)
@@ -58,18 +60,15 @@ func changes(a *graph.Attr) bool {
 	return a.Int != 0
 }
 
-// unshaped goes through a Reshape: it returns the node whose result has the elements, and the result.
+// unshaped goes through a node that gives the same elements another shape: it returns the node whose
+// result has the elements, and the result.
 func (p *prover) unshaped(id graph.NodeID) (graph.NodeID, graph.TensorID) {
-	n := p.g.Nodes[id]
-	t := n.Outputs[0]
-	for n.Op == "Reshape" && n.Domain == "" && len(n.Inputs) == 2 && n.Inputs[0] >= 0 {
-		t = n.Inputs[0]
-		m := p.g.Tensors[t].Maker
-		if m < 0 {
-			break
+	t := p.g.Nodes[id].Outputs[0]
+	if v := p.g.Nodes[id].Semantics.Views; len(v) > 0 {
+		t = p.g.Nodes[id].Inputs[v[0].In]
+		if m := p.g.Tensors[t].Maker; m >= 0 {
+			id = m
 		}
-		id, n = m, p.g.Nodes[m]
-		break
 	}
 	return id, t
 }

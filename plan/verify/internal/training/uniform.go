@@ -53,10 +53,7 @@ func (u *uniform) node(n *graph.Node, id graph.NodeID) (float64, error) {
 			return 0, fmt.Errorf("%s: expected a sum over all elements", u.p.g.Label(id))
 		}
 		v, err := u.value(n.Inputs[0])
-		if n.Op == "ReduceMean" {
-			return v, err
-		}
-		return float64(u.p.elements(n.Inputs[0])) * reduced(v), err
+		return reduced(v, float64(u.p.elements(n.Inputs[0]))), err
 	}
 	in := make([]float64, 3)
 	for k, t := range n.Inputs {
@@ -116,12 +113,12 @@ var elementwise = map[string]func(a, b, c float64) float64{
 	},
 }
 
-// reductions are those over all elements: what is summed of each.
-var reductions = map[string]func(v float64) float64{
-	"ReduceSum":       func(v float64) float64 { return v },
-	"ReduceSumSquare": func(v float64) float64 { return v * v },
-	"ReduceL1":        math.Abs,
-	"ReduceMean":      func(v float64) float64 { return v },
+// reductions are those over all of n elements v.
+var reductions = map[string]func(v, n float64) float64{
+	"ReduceSum":       func(v, n float64) float64 { return n * v },
+	"ReduceSumSquare": func(v, n float64) float64 { return n * (v * v) },
+	"ReduceL1":        func(v, n float64) float64 { return n * math.Abs(v) },
+	"ReduceMean":      func(v, _ float64) float64 { return v },
 }
 
 // all returns the number that all elements of an initializer are.
