@@ -46,9 +46,7 @@ func (s *trainer) fuseAttention() error {
 	gone := map[*graph.Node]bool{}
 	whole := map[*graph.Node]attentionGroup{}
 	for _, n := range s.g.Nodes {
-		switch n.Op {
-		case "Softmax":
-		default:
+		if n.Op != "Softmax" {
 			continue
 		}
 		a, ok := m.attentionOf(n)

@@ -119,7 +119,10 @@ func (s *trainer) savedBytes() (total int64) {
 			continue
 		}
 		n.Reads(func(t ID) {
-			for m := s.forwardMakers[t]; m != nil && len(m.Semantics.Views) > 0; m = s.forwardMakers[t] {
+			for m := s.forwardMakers[t]; m != nil; m = s.forwardMakers[t] {
+				if m.Op != "Reshape" && !ops.Copies(m) {
+					break
+				}
 				t = m.Inputs[0]
 			}
 			m := s.forwardMakers[t]

@@ -47,7 +47,7 @@ func OfShape(n *graph.Node) bool {
 
 // IsProduct reports whether a node computes products of its operands, as a convolution does.
 func IsProduct(n *graph.Node) bool {
-	op := known(n)
+	op := Lookup(n.Domain, n.Op)
 	return op != nil && op.Class == Product
 }
 
