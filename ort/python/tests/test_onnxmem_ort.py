@@ -158,7 +158,7 @@ class Record(Case):
     def test_names_that_were_imported_before(self) -> None:
         imported: Any = onnxruntime.InferenceSession  # as by "from onnxruntime import InferenceSession"
 
-        class Derived(imported):  # type: ignore[misc]
+        class Derived(imported):
             def __init__(self, model: Any) -> None:
                 super().__init__(model, options(), providers=CPU)
 

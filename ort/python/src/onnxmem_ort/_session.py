@@ -309,7 +309,7 @@ class _Arena:
         return True
 
 
-class InferenceSession(_Arena, _Base):  # type: ignore[misc]
+class InferenceSession(_Arena, _Base):
     __doc__ = _Arena.__doc__
 
 

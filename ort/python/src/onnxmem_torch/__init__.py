@@ -1,4 +1,11 @@
-"""PyTorch's memory on CUDA in packed arenas, one for each stream.
+"""PyTorch in less memory: training steps below a limit, and packed arenas on CUDA.
+
+    model = onnxmem_torch.compile(model, limit="60%")
+
+compiles a model so that its training step needs at most 60 % of the memory, at the least
+extra time. docs/torch-compile.md of the project describes limits and what is planned.
+
+On CUDA, an arena for each stream holds what a step allocates:
 
     import onnxmem_torch
 
@@ -17,6 +24,44 @@ Sizes are bytes. Linux only. docs/pytorch.md of the project describes what is re
 what happens when an iteration deviates.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from ._allocator import Memory, StreamMemory, install, iteration, memory, report, streams, trace, wait
 
-__all__ = ["Memory", "StreamMemory", "install", "iteration", "memory", "report", "streams", "trace", "wait"]
+if TYPE_CHECKING:
+    from ._compile import compile
+    from ._partition import LimitError, Partitioner, PlanWarning
+
+#: What needs PyTorch, by the module that has it: it is imported when it is used.
+_LATE = {
+    "LimitError": "_partition",
+    "Partitioner": "_partition",
+    "PlanWarning": "_partition",
+    "compile": "_compile",
+}
+
+__all__ = [
+    "LimitError",
+    "Memory",
+    "Partitioner",
+    "PlanWarning",
+    "StreamMemory",
+    "compile",
+    "install",
+    "iteration",
+    "memory",
+    "report",
+    "streams",
+    "trace",
+    "wait",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        from importlib import import_module
+
+        return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

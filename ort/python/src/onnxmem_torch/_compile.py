@@ -1,0 +1,71 @@
+"""``compile``: torch.compile with a limit on the memory of a training step."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+
+from ._partition import Limit, Partitioner, parse
+from ._storages import BLOCK
+
+#: Tensors like a parameter that an optimizer keeps for each.
+_STATES = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "Adagrad": 1, "Adadelta": 2, "Rprop": 2}
+
+
+def states(optimizer: Any) -> int:
+    """Return the bytes of an optimizer's states, whether they are there already or not."""
+    count = 0
+    for group in optimizer.param_groups:
+        kept = _STATES.get(type(optimizer).__name__, 0)
+        if type(optimizer).__name__ == "SGD":
+            kept = 1 if group["momentum"] else 0
+        if type(optimizer).__name__ == "RMSprop":
+            kept = 1 + bool(group["momentum"]) + bool(group["centered"])
+        kept += bool(group.get("amsgrad"))
+        for p in group["params"]:
+            size = p.numel() * p.element_size()
+            count += kept * -(-size // BLOCK) * BLOCK
+    return count
+
+
+def compile(
+    model: Any,
+    *,
+    limit: Limit = None,
+    backend: str = "inductor",
+    optimizer: Optional[Any] = None,
+    strict: bool = False,
+    effort: str = "fast",
+    **options: Any,
+) -> Any:
+    """Return the model compiled so that its training step stays below a limit.
+
+        model = onnxmem_torch.compile(model, limit="60%")
+
+    limit is a share of the peak of the best order without recomputation, parameters and
+    optimizer states apart, or a size such as "20GiB" of everything, which asks for
+    fullgraph=True and for the optimizer, whose states count. backend is "inductor" or
+    "aot_eager". options are further ones of torch.compile.
+
+    What cannot be planned takes PyTorch's own partitioner, with a warning that says why; a
+    limit that no plan meets gives the smallest plan, with a warning. strict raises instead.
+    """
+    size, _ = parse(limit)
+    if size is not None and not options.get("fullgraph"):
+        raise ValueError(f"limit {limit!r}: bytes are of the whole step: say fullgraph=True, or give a share such as '60%'")
+    partitioner = Partitioner(limit, states=states(optimizer) if optimizer is not None else 0, strict=strict, effort=effort)
+    if backend == "inductor":
+        given = {**options.pop("options", {}), "custom_partitioner_fn": partitioner}
+        return torch.compile(model, backend="inductor", options=given, **options)
+    if backend == "aot_eager":
+        return torch.compile(model, backend=aot_eager(partitioner), **options)
+    raise ValueError(f'backend {backend!r}: expected "inductor" or "aot_eager"')
+
+
+def aot_eager(partitioner: Partitioner) -> Any:
+    """Return a backend of torch.compile that runs the planned graphs by PyTorch's own kernels."""
+    from functorch.compile import nop
+    from torch._dynamo.backends.common import aot_autograd
+
+    return aot_autograd(fw_compiler=nop, bw_compiler=nop, partition_fn=partitioner, keep_inference_input_mutations=True)

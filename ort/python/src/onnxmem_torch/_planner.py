@@ -1,0 +1,115 @@
+"""Plans of bare problems by the command ``onnxmem order``, and their cache."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from onnxmem._command import call, version
+
+#: This variable names the folder of plans; empty, none are kept on disk.
+VARIABLE = "ONNXMEM_PLANS"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An order of a step's kernels, some of which may run again. Sizes are bytes."""
+
+    #: The index of the node at each step; None if no plan was found.
+    steps: Optional[list[int]]
+    #: Whether the limit is met; False is proven, None means that none was found.
+    feasible: Optional[bool]
+    limit_bytes: Optional[int]
+    peak_bytes: Optional[int]
+    #: Of the best order without repetitions.
+    best_peak_bytes: int
+    lower_bound_bytes: Optional[int]
+    #: Over the time of all kernels once, in per cent, and what any plan needs at least.
+    extra_percent: float
+    extra_bound_percent: Optional[float]
+    repeated: int
+    #: Seconds that planning took; 0 if the plan was in the cache.
+    seconds: float
+
+
+_kept: dict[str, Plan] = {}
+
+
+@lru_cache(maxsize=1)
+def planner() -> str:
+    """Return the planner's version, which is part of a plan's key."""
+    return version()
+
+
+def plan(problem: Mapping[str, Any], limit: Optional[Union[int, str]] = None, effort: str = "fast") -> Plan:
+    """Return a plan of a problem.
+
+    limit is a peak in bytes, or a share of the best order's, such as "60%"; None asks for
+    the best order alone. Equal problems, limits and versions have equal plans, which are
+    kept in memory and on disk.
+    """
+    text = json.dumps(problem, sort_keys=True, separators=(",", ":")).encode()
+    key = hashlib.sha256(b"\0".join([planner().encode(), str(limit).encode(), effort.encode(), text])).hexdigest()
+    found = _kept.get(key) or _load(key)
+    if found is None:
+        found = _solve(text, limit, effort)
+        _store(key, found)
+    _kept[key] = found
+    return found
+
+
+def _solve(text: bytes, limit: Optional[Union[int, str]], effort: str) -> Plan:
+    began = time.perf_counter()
+    flags = [] if limit is None else [f"--limit={limit}"]
+    result: dict[str, Any] = call(["order", "-", "--json", f"--effort={effort}", *flags], text, answers=True).result or {}
+    feasible = result.get("feasible", True)
+    steps = result.get("steps") or result.get("order")
+    return Plan(
+        steps=steps if feasible else None,
+        feasible=feasible,
+        limit_bytes=result.get("limit_bytes"),
+        peak_bytes=result.get("peak_bytes") if feasible else None,
+        best_peak_bytes=result.get("best_order_peak_bytes", result["peak_bytes"]),
+        lower_bound_bytes=result.get("lower_bound_bytes"),
+        extra_percent=result.get("extra_cost_percent") or 0.0,
+        extra_bound_percent=result.get("extra_cost_lower_bound_percent", 0.0),
+        repeated=result.get("repeated_nodes", 0),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _folder() -> Optional[Path]:
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return Path(named) if named else None
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "onnxmem" / "plans"
+
+
+def _load(key: str) -> Optional[Plan]:
+    folder = _folder()
+    try:
+        return Plan(**{**json.loads((folder / f"{key}.json").read_bytes()), "seconds": 0.0}) if folder else None
+    except (OSError, ValueError, TypeError):
+        return None  # not there, or of another version
+
+
+def _store(key: str, found: Plan) -> None:
+    """Write a plan; a folder that cannot be written to is no error."""
+    folder = _folder()
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+            json.dump(asdict(found), file)
+        os.replace(file.name, folder / f"{key}.json")
+    except OSError:
+        pass

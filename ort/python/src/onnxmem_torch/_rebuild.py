@@ -1,0 +1,234 @@
+"""The graphs of a plan: the joint graph in its order, and from that the forward and the backward graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import torch
+from torch import fx
+
+from ._step import Step, Unsupported, backward_state, behind, seed, tangent
+from ._storages import symbolic, values
+
+
+@dataclass
+class Planned:
+    """A joint graph in the order of a plan, repeated kernels as copies of their own."""
+
+    graph: fx.Graph
+    #: What runs behind the boundary.
+    backward: set[fx.Node]
+    forward_outputs: list[Any]
+    backward_outputs: list[Any]
+
+
+class _Order:
+    """Writes a joint graph anew, kernel by kernel."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.graph = fx.Graph()
+        self.backward: set[fx.Node] = set()
+        self.behind = False
+        #: The newest copy of each node, and the copies of its inputs.
+        self.now: dict[fx.Node, tuple[fx.Node, tuple[fx.Node, ...]]] = {}
+        #: Numbers, by the last of the nodes that they need: they are made as soon as they are known.
+        self.numbers: dict[fx.Node, list[fx.Node]] = {}
+        self._find_numbers()
+
+    def _find_numbers(self) -> None:
+        """Let every symbolic number be made once, as soon as what it is taken from is there."""
+        position: dict[fx.Node, int] = {}
+        needs: dict[fx.Node, set[fx.Node]] = {}
+        for k, n in enumerate(self.step.graph.nodes):
+            position[n] = k
+            if self.fixed(n):
+                needs[n] = {n}
+            else:
+                needs[n] = set().union(*(needs[m] for m in n.all_input_nodes))
+        self.needs = {n: needs[n] for n in needs if n.op == "call_function" and symbolic(n) and not self.fixed(n)}
+        for n, sources in self.needs.items():
+            for s in sources:
+                self.numbers.setdefault(s, []).append(n)
+
+    def fixed(self, node: fx.Node) -> bool:
+        """Whether a node has a place of its own in the plan, so that views and numbers alone are free."""
+        return node.op in ("placeholder", "get_attr") or node in self.step.index or self.step.storages.item(node)
+
+    def copy(self, node: fx.Node) -> fx.Node:
+        new = self.graph.node_copy(node, self.value)
+        new.meta = dict(node.meta)
+        self.now[node] = (new, tuple(self.now[m][0] for m in node.all_input_nodes))
+        if self.behind:
+            self.backward.add(new)
+        return new
+
+    def value(self, node: fx.Node) -> fx.Node:
+        """Return the newest copy of a node; a view is made anew wherever the pass or its input has changed."""
+        if self.fixed(node) or (node in self.needs and node in self.now):
+            if node not in self.now:
+                raise Unsupported(f"{node.name} is read before it is made")
+            return self.now[node][0]
+        inputs = tuple(self.value(m) for m in node.all_input_nodes)
+        if node in self.now:
+            new, read = self.now[node]
+            if read == inputs and (new in self.backward) == self.behind:
+                return new
+        return self.copy(node)
+
+    def make(self, node: fx.Node) -> None:
+        """Copy a node that has a place in the plan, its results, and the numbers that are now known."""
+        first = node not in self.now
+        self.copy(node)
+        for user in node.users:
+            if self.step.storages.item(user):
+                self.make(user)
+        if first:
+            for number in self.numbers.get(node, []):
+                if number not in self.now and all(s in self.now for s in self.needs[number]):
+                    self.value(number)
+
+
+def order(step: Step, steps: Sequence[int]) -> Planned:
+    """Return the joint graph in the order of the steps."""
+    o = _Order(step)
+    for n in step.graph.nodes:
+        if n.op in ("placeholder", "get_attr"):
+            o.behind = behind(n)
+            o.make(n)
+    o.behind = False
+    forward: Optional[list[Any]] = None
+    for s in steps:
+        if s == step.boundary:
+            forward = [o.value(n) if isinstance(n, fx.Node) else n for n in step.forward]
+            o.behind = True
+        else:
+            o.make(step.kernels[s])
+    assert forward is not None
+    backward = [o.value(n) if isinstance(n, fx.Node) else n for n in step.backward]
+    output = o.graph.output((*forward, *backward))
+    output.meta = dict(step.graph.output_node().meta)
+    o.graph.eliminate_dead_code()
+    return Planned(o.graph, o.backward, forward, backward)
+
+
+@dataclass
+class _Saved:
+    """What the forward pass hands to the backward pass, in the order that AOTAutograd expects."""
+
+    tensors: list[fx.Node]
+    objects: list[fx.Node]
+    numbers: list[fx.Node]
+
+    def after_results(self) -> list[fx.Node]:
+        return self.tensors + self.objects + self.numbers
+
+    def before_tangents(self) -> list[fx.Node]:
+        return self.numbers + self.tensors + self.objects
+
+
+def _saved(planned: Planned) -> _Saved:
+    """Find what the backward pass reads and has not made."""
+    read: dict[fx.Node, None] = {}
+    inside = [n for n in planned.graph.nodes if n in planned.backward]
+    for n in [*(m for n in inside for m in n.all_input_nodes), *(n for n in planned.backward_outputs if isinstance(n, fx.Node))]:
+        if n not in planned.backward and n.op != "get_attr":
+            read[n] = None
+    tensors: list[fx.Node] = []
+    unchecked: list[fx.Node] = []
+    objects: list[fx.Node] = []
+    numbers: list[fx.Node] = []
+    for n in planned.graph.nodes:  # in the order in which they are made
+        if n not in read:
+            continue
+        (value,) = values(n) if len(values(n)) == 1 else (None,)
+        if isinstance(value, torch.Tensor):
+            # What a custom function has put on its context is not checked for changes.
+            (unchecked if n.meta.get("saved_tensor_with_no_vc_check") else tensors).append(n)
+        elif symbolic(n):
+            numbers.append(n)
+        else:
+            raise Unsupported(f"{n.name} would be saved for the backward pass, but is neither a tensor nor a number")
+    return _Saved(tensors + unchecked, objects, numbers)
+
+
+def _extract(planned: Planned, inputs: Iterable[fx.Node], part: set[fx.Node], outputs: list[Any]) -> fx.Graph:
+    """Return the graph of one pass."""
+    graph = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    for n in inputs:
+        copies[n] = graph.placeholder(n.name)
+        copies[n].meta = n.meta  # shared by both graphs, as AOTAutograd has it
+    for n in planned.graph.nodes:
+        if n.op == "get_attr" or (n.op == "call_function" and n in part and n not in copies):
+            copies[n] = graph.node_copy(n, copies.__getitem__)
+            copies[n].meta = dict(n.meta)
+    graph.output(tuple(copies[x] if isinstance(x, fx.Node) else x for x in outputs))
+    for n in reversed(list(graph.nodes)):
+        if n.op == "get_attr" and not n.users:
+            graph.erase_node(n)
+    graph.lint()
+    return graph
+
+
+def _describe(graph: fx.Graph, descriptions: list[Any]) -> None:
+    """Note on a graph's results what they are, and which lines of the program made them."""
+    output = graph.output_node()
+    output.meta["desc"] = descriptions
+    output.meta["output_stack_traces"] = [x.meta.get("stack_trace") if isinstance(x, fx.Node) else None for x in output.args[0]]
+
+
+def _descriptions(step: Step) -> list[Any]:
+    """Return AOTAutograd's descriptions of a joint graph's results."""
+    count = len(step.forward) + len(step.backward)
+    described = torch.utils._pytree.arg_tree_leaves(step.graph.output_node().meta.get("desc", [None] * count))
+    return described if len(described) == count else [None] * count
+
+
+def _saved_descriptions(saved: _Saved) -> list[Any]:
+    """Return AOTAutograd's descriptions of what is saved; None where this version has none."""
+    try:
+        from torch._functorch._aot_autograd import descriptors
+    except ImportError:
+        return [None] * len(saved.after_results())
+    plain = getattr(descriptors, "SavedForBackwardsAOTOutput", lambda _: None)
+    unchecked = getattr(descriptors, "SavedForBackwardsNoVcCheckAOTOutput", plain)
+    return [(unchecked if n.meta.get("saved_tensor_with_no_vc_check") else plain)(i) for i, n in enumerate(saved.after_results())]
+
+
+def split(gm: fx.GraphModule, step: Step, planned: Planned, static: Optional[Sequence[int]] = None) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """Return the forward and the backward graph of a plan.
+
+    static are the indices of the inputs that stay where they are from call to call.
+    """
+    inputs = planned.graph.find_nodes(op="placeholder")
+    primals = [n for n in inputs if not behind(n) and not seed(n, "fwd")]
+    for k, n in enumerate(primals):
+        if static is not None:
+            n.meta["is_static_input"] = k in set(static)
+    saved = _saved(planned)
+    ahead = {n for n in planned.graph.nodes if n not in planned.backward}
+    forward = _extract(
+        planned,
+        primals + [n for n in inputs if seed(n, "fwd")],
+        ahead,
+        planned.forward_outputs + saved.after_results(),
+    )
+    backward = _extract(
+        planned,
+        saved.before_tangents()
+        + [n for n in inputs if tangent(n)]
+        + [n for n in inputs if seed(n, "bwd")]
+        + [n for n in inputs if backward_state(n)],
+        planned.backward,
+        planned.backward_outputs,
+    )
+    described = _descriptions(step)
+    _describe(forward, described[: len(step.forward)] + _saved_descriptions(saved))
+    _describe(backward, described[len(step.forward) :])
+    for n in backward.nodes:
+        if n.op in ("call_function", "get_attr"):
+            n.meta["autograd_backward"] = True
+    return fx.GraphModule(gm, forward), fx.GraphModule(gm, backward)
