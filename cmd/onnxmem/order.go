@@ -27,6 +27,7 @@ type orderCmd struct {
 	Strategy             string       `group:"search" aliases:"schedule" placeholder:"NAME" help:"Run only one strategy (also --schedule). ${schedules} (default: search)."`
 	ScheduleGoal         string       `group:"search" enum:"peak,area" default:"peak" help:"Choice among the orders with the smallest peak. peak takes the least area (the sum of the loads) of the five orders found, area searches for less."`
 	Limit                *units.Limit `group:"memory" placeholder:"BYTES|PERCENT%" help:"Recompute until the peak is at most this. That is a size such as 8GiB, or 60% of the best order's peak. It takes the least extra time that is found; exit 1 if that is impossible or not found."`
+	Least                bool         `group:"memory" help:"Give the plan with the smallest peak that is found. With --limit, only if the limit cannot be kept; the exit status is then 0, and a note says why."`
 	Frontier             bool         `group:"memory" help:"List what limits cost. That is the extra time, and its lower bound, for limits from 95% of the best order's peak down."`
 	optimize.HostFlags   `embed:""`
 	optimize.SolverFlags `embed:""`
@@ -89,6 +90,9 @@ func (c *orderCmd) Run(e *env) error {
 			return err
 		}
 	}
+	if p := o.limited.missed; p != nil {
+		e.say("%s; this is the plan with the smallest peak that was found", o.missed(p))
+	}
 	if o.endedBy() != "" {
 		e.say("%s: %s: the best order so far", o.file, o.endedBy())
 	}
@@ -117,8 +121,10 @@ func (c *orderCmd) check() error {
 		return usagef("time limit %v: expected 0 or more", c.TimeLimit)
 	case c.NoSwap && c.NoRecompute:
 		return usagef("--no-swap --no-recompute: expected one of them: nothing is left that makes the peak smaller")
-	case c.Solver != "" && (c.Strategy != "" || c.Limit != nil || c.Frontier):
-		return usagef("--solver: expected none of --strategy, --limit and --frontier")
+	case c.Solver != "" && (c.Strategy != "" || c.Limit != nil || c.Least || c.Frontier):
+		return usagef("--solver: expected none of --strategy, --limit, --least and --frontier")
+	case c.Least && c.Linked():
+		return usagef("--least: expected no --host-link: no bound is known with a host")
 	}
 	if err := optimize.Refuse(nil, c); err != nil {
 		return err
@@ -221,7 +227,7 @@ func (o *ordering) solve(e *env, progress func(bound, peak int64)) (err error) {
 		}
 	}
 	o.total = time.Since(began)
-	if o.cmd.Limit == nil && !o.cmd.Frontier {
+	if o.cmd.Limit == nil && !o.cmd.Least && !o.cmd.Frontier {
 		return nil
 	}
 	return o.limit(ctx)
@@ -302,7 +308,7 @@ func (o *ordering) json(w io.Writer, timed bool) error {
 	if timed {
 		spent = &times{optimize.Milliseconds(o.read), optimize.Milliseconds(o.bound), optimize.Milliseconds(o.total) - optimize.Milliseconds(o.bound), optimize.Milliseconds(o.total), optimize.Milliseconds(o.limited.took)}
 	}
-	limit, frontier := o.limited.json()
+	limit, frontier := o.limitJSON()
 	order := append([]int32{}, r.Order...)
 	peak, bound, listed := r.Evaluation.Peak, r.Bound, &order
 	if p := o.limited.plan; p != nil && p.Feasible == budget.Found {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,9 +17,11 @@ import (
 
 // limited is the part of an ordering for "order --limit" and "order --frontier".
 type limited struct {
-	plan     *budget.Plan     // nil without --limit
+	plan     *budget.Plan     // nil without --limit and --least
+	missed   *budget.Plan     // what --limit gave before --least replaced it; nil if the limit is kept
 	swap     *budget.SwapPlan // nil without --limit and a host; plan is then its Plan
 	frontier []*budget.Plan   // nil without --frontier
+	least    bool             // plan is the one with the smallest peak
 	host     bool             // tensors may be swapped: no bound is known
 	peak     int64            // the best order's peak, to which percentages refer
 	took     time.Duration
@@ -72,6 +76,9 @@ func (o *ordering) repeatLimit(ctx context.Context) error {
 	if list := o.limits(false); list != nil {
 		o.limited.plan = solver.Solve(ctx, list[0])
 	}
+	if o.cmd.Least && (o.limited.plan == nil || !o.limited.kept()) {
+		o.limited.missed, o.limited.plan, o.limited.least = o.limited.plan, solver.Least(ctx), true
+	}
 	if list := o.limits(true); list != nil {
 		o.limited.frontier = solver.Frontier(ctx, list)
 	}
@@ -97,15 +104,25 @@ func share(size int64, percent float64) int64 {
 // kept reports whether there is a plan below the limit, or no limit.
 func (l *limited) kept() bool { return l.plan == nil || l.plan.Feasible == budget.Found }
 
-// limitJSON has the fields that --limit adds to the object of --json.
+// limitJSON has the fields that --limit and --least add to the object of --json.
 type limitJSON struct {
-	Limit      int64    `json:"limit_bytes"`
-	Feasible   *bool    `json:"feasible"` // null: none found
-	BestOrder  int64    `json:"best_order_peak_bytes"`
-	ExtraCost  *float64 `json:"extra_cost_percent"`             // null without steps
-	LowerBound *float64 `json:"extra_cost_lower_bound_percent"` // null if no plan is possible
-	Repeated   int      `json:"repeated_nodes"`
-	Steps      []int    `json:"steps,omitempty"`
+	Limit      int64      `json:"limit_bytes"`
+	Feasible   *bool      `json:"feasible"` // null: none found
+	BestOrder  int64      `json:"best_order_peak_bytes"`
+	ExtraCost  *float64   `json:"extra_cost_percent"`             // null without steps
+	LowerBound *float64   `json:"extra_cost_lower_bound_percent"` // null if no plan is possible
+	Repeated   int        `json:"repeated_nodes"`
+	Least      *leastJSON `json:"least,omitempty"` // with --least, or if the limit is not kept
+	Steps      []int      `json:"steps,omitempty"`
+}
+
+// leastJSON says how small the peak can be.
+type leastJSON struct {
+	Peak    int64   `json:"peak_bytes"`        // the smallest that was found
+	Bound   int64   `json:"lower_bound_bytes"` // of every plan: what the step below needs
+	At      string  `json:"at"`                // "node", "start" or "end"
+	Node    *int32  `json:"node,omitempty"`
+	Tensors []int32 `json:"tensors"` // held then besides the node's own results, the largest first
 }
 
 // pointJSON is a point of the frontier.
@@ -125,14 +142,23 @@ func (l *limited) percents(p *budget.Plan) (extra, bound *float64) {
 	return extra, bound
 }
 
-// json returns the fields of --limit and of --frontier, each nil without it.
-func (l *limited) json() (limit *limitJSON, frontier *[]pointJSON) {
+// limitJSON returns the fields of --limit and of --frontier, each nil without it.
+func (o *ordering) limitJSON() (limit *limitJSON, frontier *[]pointJSON) {
+	l := &o.limited
 	if p := l.plan; p != nil {
 		limit = &limitJSON{Limit: p.Limit, BestOrder: l.peak}
 		limit.ExtraCost, limit.LowerBound = l.percents(p)
-		if p.Feasible != budget.NoneFound {
-			found := p.Feasible == budget.Found
+		asked := p
+		if l.missed != nil {
+			asked = l.missed
+			limit.Limit = asked.Limit
+		}
+		if asked.Feasible != budget.NoneFound {
+			found := asked.Feasible == budget.Found
 			limit.Feasible = &found
+		}
+		if (l.least || !l.kept()) && !l.host {
+			limit.Least = o.leastJSON(p)
 		}
 		limit.Steps, limit.Repeated = p.Steps, repeated(p)
 	}
@@ -145,6 +171,21 @@ func (l *limited) json() (limit *limitJSON, frontier *[]pointJSON) {
 		frontier = &points
 	}
 	return limit, frontier
+}
+
+// leastJSON returns what a plan and its bound say about the smallest peak.
+func (o *ordering) leastJSON(p *budget.Plan) *leastJSON {
+	x := &leastJSON{Peak: p.Lowest, Bound: p.LeastBytes, At: "node", Tensors: slices.Clone(p.Highest.Tensors)}
+	switch p.Highest.Node {
+	case budget.AtStart:
+		x.At = "start"
+	case budget.AtEnd:
+		x.At = "end"
+	default:
+		x.Node = &p.Highest.Node
+	}
+	slices.SortStableFunc(x.Tensors, func(a, b int32) int { return cmp.Compare(o.problem.Tensors[b].Bytes, o.problem.Tensors[a].Bytes) })
+	return x
 }
 
 // repeated counts the repetitions of a plan.
@@ -160,7 +201,14 @@ func repeated(p *budget.Plan) int {
 func (o *ordering) limitText(w io.Writer) {
 	l := &o.limited
 	if p := l.plan; p != nil {
-		fmt.Fprintf(w, "limit                %s, %.1f %% of the best order's peak\n", units.Bytes(p.Limit), 100*float64(p.Limit)/float64(max(l.peak, 1)))
+		what := "limit"
+		if l.least {
+			what = "smallest peak found"
+		}
+		fmt.Fprintf(w, "%-20s %s, %.1f %% of the best order's peak\n", what, units.Bytes(p.Limit), 100*float64(p.Limit)/float64(max(l.peak, 1)))
+		if l.least {
+			fmt.Fprintf(w, "no peak is below     %s: %s\n", units.Bytes(p.LeastBytes), o.obstacle(&p.Highest))
+		}
 		if p.Feasible == budget.Found {
 			fmt.Fprintf(w, "peak, these steps    %s; nodes that run again: %s\n", units.Bytes(p.PeakBytes), units.Group(int64(repeated(p))))
 			if l.host {
@@ -195,9 +243,17 @@ func (l *limited) verdict(o *ordering) error {
 	}
 	p := l.plan
 	if p.Feasible == budget.NoneFound {
-		return &failure{exitFailed, fmt.Sprintf("%s: no plan found within %s, but it is not proven impossible: the smallest peak found is %s (try more --effort)", o.file, units.Bytes(p.Limit), units.Bytes(p.Lowest))}
+		return &failure{exitFailed, fmt.Sprintf("%s: the smallest peak found is %s (try more --effort)", o.missed(p), units.Bytes(p.Lowest))}
 	}
-	return &failure{exitFailed, fmt.Sprintf("%s: no plan fits %s, whatever is recomputed: %s", o.file, units.Bytes(p.Limit), o.obstacle(p.Obstacle))}
+	return &failure{exitFailed, o.missed(p)}
+}
+
+// missed says that there is no plan within a limit, and why.
+func (o *ordering) missed(p *budget.Plan) string {
+	if p.Feasible == budget.NoneFound {
+		return fmt.Sprintf("%s: no plan found within %s, but it is not proven impossible", o.file, units.Bytes(p.Limit))
+	}
+	return fmt.Sprintf("%s: no plan fits %s, whatever is recomputed: %s", o.file, units.Bytes(p.Limit), o.obstacle(p.Obstacle))
 }
 
 // obstacle says what does not fit within a limit.

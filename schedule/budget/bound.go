@@ -156,14 +156,19 @@ func (b *bound) reported() []hull {
 	return b.hulls
 }
 
-// least returns a proven lower bound on the peak of any plan.
-func (b *bound) least() int64 {
-	least := b.floor.Bytes
+// highest returns the step of every plan that needs the most bytes, of those that are known.
+func (b *bound) highest() Obstacle {
+	o := b.floor
 	for i := range b.reported() {
-		least = max(least, b.hulls[i].least)
+		if h := &b.hulls[i]; h.least > o.Bytes {
+			o = Obstacle{h.node, h.least, h.held}
+		}
 	}
-	return least
+	return o
 }
+
+// least returns a proven lower bound on the peak of any plan.
+func (b *bound) least() int64 { return b.highest().Bytes }
 
 // floorOf returns the step that holds the most bytes, in any order and with any repeated
 // runs, of these:

@@ -80,6 +80,7 @@ type Plan struct {
 	LowerBoundPercent float64 // of PlainCost
 
 	LeastBytes int64     // proven lower bound on the peak of any plan, in any order
+	Highest    Obstacle  // the step of every plan that needs LeastBytes
 	Lowest     int64     // the smallest peak of any known plan, bytes
 	Obstacle   *Obstacle // why the limit is impossible
 	Ended      error     // why the context ended the search early, or nil
@@ -253,7 +254,8 @@ func (s *Solver) plan(w *work, limit int64) *Plan {
 	} else if p.Obstacle != nil {
 		p.Feasible, p.LowerBound = Impossible, 0
 	}
-	p.LeastBytes, p.Lowest = s.bound.least(), s.archive.lowest()
+	p.Highest, p.Lowest = s.bound.highest(), s.archive.lowest()
+	p.LeastBytes = p.Highest.Bytes
 	p.ExtraPercent, p.LowerBoundPercent = share(p.ExtraCost, p.PlainCost), share(p.LowerBound, p.PlainCost)
 	return p
 }

@@ -1,0 +1,80 @@
+package budget
+
+import (
+	"context"
+	"math"
+
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// leastWork bounds the search for the smallest peak at fast effort, leastCuts from below the
+// work on its bound, which depends on few cuts but must be tight.
+const (
+	leastWork = 20_000_000
+	leastCuts = 1_000_000
+)
+
+// Least returns the cheapest plan that it finds with the smallest peak that it finds. The
+// plan's Limit is that peak.
+func (s *Solver) Least(ctx context.Context) *Plan {
+	w := &work{ctx: ctx, most: math.MaxInt64, without: s.opt.without}
+	switch {
+	case len(s.p.Nodes) == 0:
+	case s.opt.Effort == schedule.EffortFast:
+		s.leastFast(w)
+	default:
+		if !s.filled {
+			s.fill(w)
+		}
+		w.most = w.done + s.effort(reachWork)
+		s.lower(w, s.chainers(w))
+	}
+	s.spent += w.done
+	return s.plan(w, s.archive.lowest())
+}
+
+// leastFast looks for the smallest peak, then plans once more for that limit, to find a cheaper
+// plan.
+func (s *Solver) leastFast(w *work) {
+	all := s.chainers(w)
+	nodes := int64(len(s.p.Nodes))
+	s.bound.asked = []int64{s.bound.floor.Bytes}
+	s.prove(w, all[0], s.bound.asked, max(leastCuts, min(nodes*nodes/fastCuts, boundWork))/s.sharedBy)
+	w.most = w.done + leastWork/s.sharedBy
+	all = s.lower(w, all)
+	w.most = math.MaxInt64
+	if limit := s.archive.lowest(); limit < s.best {
+		s.planFast(w, all, limit)
+	}
+}
+
+// lower looks for plans below the lowest one. It plans for the bound itself first, and then
+// bisects what lies between, from each order and from orders that suit the lowest plan.
+// It records the plans that miss their limit, too: they may be the lowest.
+func (s *Solver) lower(w *work, all []*chainer) []*chainer {
+	low, high := s.bound.least(), s.archive.lowest()
+	for mid := low; high > low && !w.exhausted(); mid = low + (high-low)/2 {
+		for _, batch := range batches {
+			for _, c := range all {
+				if s.archive.lowest() <= mid || w.exhausted() {
+					break
+				}
+				var plan recomputeSet
+				c.limit = mid
+				c.greedy(&plan, greedyOptions{batch: batch, thresholds: plain, rounds: maxRounds})
+				c.record(&s.archive, plan)
+			}
+		}
+		if s.archive.lowest() > mid {
+			pace := pacer{w, w.done, w.most - w.done, 1, 0}
+			all = s.adapt(w, all, []int64{mid}, make([]entry, 1), &pace)
+		}
+		if high = s.archive.lowest(); high > mid {
+			low = mid
+		}
+		if high-low <= s.best/reachParts+1 {
+			break
+		}
+	}
+	return all
+}
