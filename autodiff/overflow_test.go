@@ -39,6 +39,9 @@ func TestWaitingGradientsAreRepeated(t *testing.T) {
 				if n.Op == "ReduceMean" && g.Tensors[n.Inputs[0]].Type.Elem == graph.Float16 {
 					checked++
 				}
+				if n.Op == "Identity" && strings.Contains(n.Name, ".grad/") && k.opt.NoLean == nil && !k.opt.KeepGradients {
+					t.Errorf("%s copies a gradient to name it", n.Name)
+				}
 				again = again || strings.Contains(n.Name, "/again/") && n.Op == "Gemm" && g.Tensors[n.Outputs[0]].Type.Elem == graph.Float32
 			}
 			if k.opt.NoLean == nil && checked != 3 && k.opt.ClipNorm == 0 {

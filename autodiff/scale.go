@@ -100,7 +100,9 @@ func (s *trainer) unscaled(d ID) ID {
 		return d
 	}
 	d = s.widened(d)
-	return s.mul(d, s.castLike(s.unscale, d))
+	d = s.mul(d, s.castLike(s.unscale, d))
+	s.unnamed[d] = true
+	return d
 }
 
 // magnitude is a number that is finite if all elements of a tensor are. Of float16 it is their mean, which is

@@ -31,6 +31,8 @@ func elementByElement(t *testing.T, draw *rand.Rand, narrow graph.DType) string 
 		}
 		return reals[max(0, len(reals)-1-draw.IntN(5))]
 	}
+	n.node("Greater", "holds", "one", "single") // or not: one truth value for all elements
+	n.node("Not", "fails", "holds")
 	n.node("Mul", "r0", "x", "x")
 	reals = append(reals, "r0")
 	types := map[string]graph.DType{} // those that are not float32
@@ -98,7 +100,8 @@ func elementByElement(t *testing.T, draw *rand.Rand, narrow graph.DType) string 
 			truths = append(truths, name)
 			continue
 		case kind < 13 && len(truths) > 0:
-			n.node("Where", name, truths[len(truths)-1], operand, like(number(), operand))
+			condition := []string{truths[len(truths)-1], "holds", "fails"}[k%3]
+			n.node("Where", name, condition, operand, like(number(), operand))
 		default:
 			n.node("Softmax", name, operand)
 		}

@@ -74,6 +74,9 @@ func tasksOf(nodes []*Invocation) []task {
 		default:
 			w.do = l.do
 		}
+		if l == linkOfWhere && c.In[0].Len() == 1 && c.Out[0].Len() != 1 {
+			w.do = whichever
+		}
 		for k, t := range c.In {
 			if s := made[t]; l == linkOfMul && s != nil && linkOf(s) == linkOfSigmoid && readers[t] == 1 && s.In[0] == c.In[1-k] && w.out.Type == graph.Float32 {
 				w.do, w.in, merged[t] = linkOfSwish.do, slices.Clone(s.In), true

@@ -94,6 +94,17 @@ var (
 	}, in: []graph.DType{graph.Bool, graph.Float32, graph.Float32}, result: graph.Float32, keeps: true}
 )
 
+// whichever is the link of a Where whose condition is one truth value, of which it reads the first copy.
+func whichever(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+	from := in[2]
+	if *(*uint8)(in[0]) != 0 {
+		from = in[1]
+	}
+	if from != d {
+		copy(span[uint32](d, n), span[uint32](from, n))
+	}
+}
+
 // linkOf returns the link of a node's operator; nil: it has none.
 func linkOf(c *Invocation) *Link {
 	if k := Lookup(c.Node.Domain, c.Node.Op); k != nil {

@@ -31,8 +31,11 @@ func (r reduction) narrow(c *Invocation) Run {
 func (r reduction) narrowRows(c *Invocation, f *form.Folded, terms int) Run {
 	x, out := c.In[0], c.Out[0]
 	inner := f.Reduced[len(f.Reduced)-1]
-	if inner < shortestPair || inner > mostKept {
+	if inner < shortestPair {
 		return nil
+	}
+	if inner > mostKept {
+		return r.narrowPieces(c, f, inner, terms/inner)
 	}
 	outer, outputs, group := terms/inner, out.Len(), max(1, grain/terms)
 	room := roomFor(c, x, inner)
@@ -52,6 +55,43 @@ func (r reduction) narrowRows(c *Invocation, f *form.Folded, terms int) Run {
 	return func(w *work.Pool) error {
 		pool = w
 		w.For(cuts(outputs, group), part)
+		return nil
+	}
+}
+
+// narrowPieces is narrowRows for rows that a worker does not hold: it adds up pieces of them, which
+// workers share, and then those sums, in their order.
+func (r reduction) narrowPieces(c *Invocation, f *form.Folded, inner, outer int) Run {
+	const length = 1 << 12 // its terms stay in the fastest cache, widened
+	x, out := c.In[0], c.Out[0]
+	each := cuts(inner, mostKept) // of a row
+	pieces := each * outer
+	sums := c.Shared(8 * pieces * out.Len())
+	var pool *work.Pool
+	part := func(p, _ int) {
+		var wide [length]float32
+		o, k, from := p/pieces, p%pieces/each, p%each*mostKept
+		base, sum := offset(o, f.Kept, f.KeptStride)+outerOffset(f, k, inner), 0.0
+		m := c.Meter()
+		for end := min(from+mostKept, inner); from < end; from += length {
+			row := wide[:min(length, end-from)]
+			m.Add(len(row))
+			simd.Widen(row, span[uint16](element[uint16](x, base+from), len(row)), narrowType(x.Type))
+			sum += simd.Sum(row)
+		}
+		span[float64](pool.Shared(sums), pieces*out.Len())[p] = sum
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(pieces*out.Len(), part)
+		list := span[float64](w.Shared(sums), pieces*out.Len())
+		for o := range out.Len() {
+			sum := 0.0
+			for _, s := range list[o*pieces : (o+1)*pieces] {
+				sum += s
+			}
+			putReal(out, o, float32(r.end(sum, float64(inner*outer))))
+		}
 		return nil
 	}
 }

@@ -23,6 +23,8 @@ func TestNarrowSums(t *testing.T) {
 		{"ReduceSum", []int{33, 700}, []int{0}, []int{1, 700}},
 		{"ReduceMean", []int{3, 33, 70}, []int{1}, []int{3, 1, 70}},
 		{"ReduceMean", []int{3, 33, 5}, []int{1}, []int{3, 1, 5}}, // rows too short
+		{"ReduceMean", []int{3, 70001}, []int{0, 1}, []int{1, 1}}, // rows that no worker holds
+		{"ReduceSum", []int{2, 3, 40003}, []int{0, 2}, []int{1, 3, 1}},
 		{"GlobalAveragePool", []int{2, 5, 9, 31}, nil, []int{2, 5, 1, 1}},
 	} {
 		for _, d := range []graph.DType{graph.Float16, graph.BFloat16} {
