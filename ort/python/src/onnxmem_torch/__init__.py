@@ -33,6 +33,7 @@ from ._allocator import Memory, StreamMemory, install, iteration, memory, report
 if TYPE_CHECKING:
     from ._compile import compile
     from ._partition import LimitError, Partitioner, PlanWarning
+    from ._scheduler import inductor_pass
 
 #: What needs PyTorch, by the module that has it: it is imported when it is used.
 _LATE = {
@@ -40,6 +41,7 @@ _LATE = {
     "Partitioner": "_partition",
     "PlanWarning": "_partition",
     "compile": "_compile",
+    "inductor_pass": "_scheduler",
 }
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "PlanWarning",
     "StreamMemory",
     "compile",
+    "inductor_pass",
     "install",
     "iteration",
     "memory",

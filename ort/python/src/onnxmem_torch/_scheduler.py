@@ -1,0 +1,248 @@
+"""The best order of Inductor's kernels, by its own account of memory.
+
+Inductor orders its kernels by the smallest of four estimates: of the order in which they were
+lowered, and of three heuristics. ``OrderPass`` stands before that. It gives the fused nodes to
+``onnxmem order``, and returns the best of all five orders; Inductor then finds nothing better.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch._inductor.config
+from onnxmem import Error
+from onnxmem._command import call, version
+from torch._inductor import memory
+from torch._inductor.custom_graph_pass import CustomSchedulerPass
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+
+
+@dataclass(frozen=True)
+class OrderReport:
+    """What a pass did with one graph. Sizes are bytes by Inductor's estimate.
+
+    That counts what the graph allocates: neither parameters and inputs, nor workspaces.
+    """
+
+    #: "forward", "backward" or "inference", and the graph's number.
+    graph: str
+    #: The kernels, after fusion.
+    nodes: int
+    #: The peak of the order that the pass was given.
+    given_bytes: int
+    #: The best of the given order and Inductor's heuristics: what it takes by itself.
+    inductor_bytes: int
+    #: The peak of the order that the pass returned.
+    peak_bytes: int
+    #: No order of these kernels has a smaller peak: proven. None if onnxmem's account of the
+    #: graph's buffers is not Inductor's in every step.
+    lower_bound_bytes: int | None
+    #: The order's origin: "given", "lpmf", "bfs", "dfs" or "onnxmem".
+    chosen: str
+    #: How long the pass took.
+    seconds: float
+
+    @property
+    def optimal(self) -> bool:
+        """Whether no order of these kernels has a smaller peak."""
+        return self.peak_bytes == self.lower_bound_bytes
+
+    def __str__(self) -> str:
+        bound = "no bound" if self.lower_bound_bytes is None else "proven optimal" if self.optimal else f"bound {_mib(self.lower_bound_bytes)}"
+        return f"{self.graph}: {self.nodes} kernels, {_mib(self.peak_bytes)} ({bound}) by {self.chosen}; Inductor {_mib(self.inductor_bytes)}"
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:.1f} MiB"
+
+
+class OrderPass(CustomSchedulerPass):
+    """A pass for Inductor's fused kernels: the order of the smallest peak.
+
+    It is one of Inductor's scheduler passes, and a context in which it is in force::
+
+        model = torch.compile(model, options={"_post_fusion_custom_pass": inductor_pass()})
+        with inductor_pass() as p:
+            torch.compile(model)(x)
+        print(p)
+
+    The same graph gets the same order on every machine. What was compiled before comes from
+    Inductor's cache, and leaves no report.
+    """
+
+    def __init__(self, effort: str = "fast") -> None:
+        if effort not in ("fast", "default", "max"):
+            raise ValueError(f"effort: expected fast, default or max, found {effort!r}")
+        self.effort = effort
+        #: One for each graph that was ordered, in the order of their compilation.
+        self.reports: list[OrderReport] = []
+        self._warned = False
+        self._patches: list[Any] = []
+
+    def __call__(self, nodes: list[Any]) -> list[Any]:
+        """Return the nodes in the best order that is known; as given, if something is wrong."""
+        if len(nodes) < 2:
+            return nodes
+        try:
+            order, report = best_order(nodes, self.effort)
+        except Exception as e:
+            if not self._warned:
+                warnings.warn(f"onnxmem_torch: kernels stay in Inductor's order: {type(e).__name__}: {e}", RuntimeWarning, stacklevel=2)
+            self._warned = True
+            return nodes
+        self.reports.append(report)
+        return order
+
+    def uuid(self) -> str:
+        """Return the key of Inductor's caches: this file, the planner's version, and the effort."""
+        try:
+            planner = version()
+        except (Error, OSError):
+            planner = "without a planner"
+        with open(__file__, "rb") as f:
+            return hashlib.sha256(f.read() + f"{planner} {self.effort}".encode()).hexdigest()
+
+    def __enter__(self) -> OrderPass:
+        patch = torch._inductor.config.patch(_post_fusion_custom_pass=self)
+        patch.__enter__()
+        self._patches.append(patch)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._patches.pop().__exit__(*error)
+
+    def __reduce__(self) -> tuple[type[OrderPass], tuple[str]]:
+        return OrderPass, (self.effort,)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.reports)) or "nothing was ordered"
+
+
+def inductor_pass(effort: str = "fast") -> OrderPass:
+    """Return a pass that gives Inductor's kernels the order of the smallest peak.
+
+    It is for training and inference. Use it as a context, or as the option
+    ``_post_fusion_custom_pass`` of ``torch.compile``; its ``reports`` say what it did.
+    effort is that of ``onnxmem order``.
+    """
+    return OrderPass(effort)
+
+
+def best_order(nodes: list[Any], effort: str) -> tuple[list[Any], OrderReport]:
+    """Return the best of the given order, Inductor's heuristics and onnxmem's.
+
+    Ties go to the first of these. The nodes must be those of the scheduler that is at work.
+    """
+    began = time.perf_counter()
+    scheduler = nodes[0].scheduler
+    inputs, outputs = OrderedSet(V.graph.graph_inputs.keys()), OrderedSet(V.graph.get_output_names())
+    _, freeable = memory.prepare_planning_info(nodes, scheduler.name_to_buf, scheduler.name_to_fused_node, inputs, outputs)
+    orders = {
+        "given": nodes,
+        "lpmf": memory.topological_sort_lpmf(nodes, freeable, scheduler.name_to_buf, outputs),
+        "bfs": memory.topological_sort_bfs(nodes),
+        "dfs": memory.topological_sort_dfs(nodes),
+    }
+    loads = {name: memory.estimate_peak_memory(order, freeable, outputs) for name, order in orders.items()}
+    given, inductor = loads["given"][0], min(peak for peak, _ in loads.values())
+    problem = Problem(nodes, freeable, outputs)
+    found = call(["order", "-", "--json", "--effort", effort], json.dumps(problem.json()).encode()).result
+    if found is None:
+        raise RuntimeError("onnxmem order printed no result")
+    orders["onnxmem"] = [nodes[i] for i in found["order"]]
+    loads["onnxmem"] = memory.estimate_peak_memory(orders["onnxmem"], freeable, outputs)
+    same = all(problem.loads(order) == loads[name][1][: len(nodes)] for name, order in orders.items())
+    chosen = min(orders, key=lambda name: loads[name][0])  # the first of the smallest
+    return orders[chosen], OrderReport(
+        graph=_graph(),
+        nodes=len(nodes),
+        given_bytes=given,
+        inductor_bytes=inductor,
+        peak_bytes=loads[chosen][0],
+        lower_bound_bytes=found["lower_bound_bytes"] if same else None,
+        chosen=chosen,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _graph() -> str:
+    kind = "backward" if V.graph.is_backward else "inference" if V.graph.is_inference else "forward"
+    return f"{kind} {V.graph.graph_id}" if V.graph.graph_id is not None else kind
+
+
+@dataclass(frozen=True)
+class _Buffer:
+    """A block that a node allocates, or that is there from the beginning (maker -1)."""
+
+    name: str
+    size: int
+    maker: int
+    readers: frozenset[int]
+    output: bool
+
+
+class Problem:
+    """The bare problem of fused nodes, by Inductor's account of their buffers.
+
+    A buffer has bytes that its maker allocates, and bytes that are freed after its last reader.
+    The two differ for an operator with several results: it allocates them all, and each is freed
+    by itself. What a node writes in place is no buffer: its readers are those of the target.
+    """
+
+    def __init__(self, nodes: Sequence[Any], freeable: dict[str, Any], outputs: OrderedSet[str]) -> None:
+        self._nodes, self._outputs = nodes, outputs
+        self._index = {n: i for i, n in enumerate(nodes)}
+        self.buffers = [self._buffer(b, b.mpi_buffer.size_free, -1) for b in freeable.values()]
+        made = {b.get_name(): (b, i) for i, n in enumerate(nodes) for b in n.get_outputs()}
+        maker = {name: i for name, (_, i) in made.items()}
+        parts = {name: self._parts(b) for name, (b, _) in made.items() if b.mpi_buffer.size_alloc and not b.mpi_buffer.size_free}
+        for name, several in parts.items():
+            maker.update((part.get_name(), maker[name]) for part in several if part.get_name() in made)
+        for name, (b, i) in made.items():
+            if name not in parts and b.mpi_buffer.size_free:
+                self.buffers.append(self._buffer(b, b.mpi_buffer.size_free, maker[name], i))
+        for name, several in parts.items():  # results that nobody takes are never freed
+            rest = made[name][0].mpi_buffer.size_alloc - sum(p.mpi_buffer.size_free for p in several if p.get_name() in made)
+            if rest > 0:
+                self.buffers.append(_Buffer(f"{name}.rest", rest, maker[name], frozenset(), True))
+
+    def _buffer(self, b: Any, size: int, maker: int, *readers: int) -> _Buffer:
+        name = b.get_name()
+        return _Buffer(name, size, maker, frozenset(readers).union(self._index[n] for n in b.mpi_buffer.succ_nodes), name in self._outputs)
+
+    def _parts(self, b: Any) -> list[Any]:
+        """List the results of an operator with several: buffers that others allocate."""
+        takers = {id(u.node): u.node for u in b.users if hasattr(u.node, "get_outputs") and u.node.get_name() != "OUTPUT"}
+        return [p for n in takers.values() for p in n.get_outputs() if p.mpi_buffer.size_free and not p.mpi_buffer.size_alloc]
+
+    def json(self) -> dict[str, object]:
+        """Return the problem as ``onnxmem order`` reads it."""
+        tensors: list[dict[str, object]] = [
+            {"name": b.name, "bytes": b.size, "producer": b.maker, "consumers": sorted(b.readers - {b.maker}), "output": b.output} for b in self.buffers
+        ]
+        for i, n in enumerate(self._nodes):
+            before = sorted(self._index[p] for p in n.mpi_node.pred_nodes)
+            tensors += [{"name": "", "bytes": 0, "producer": p, "consumers": [i], "kind": "control"} for p in before]
+        return {"name": "kernels", "nodes": [{"name": n.get_name()} for n in self._nodes], "tensors": tensors}
+
+    def loads(self, order: Sequence[Any]) -> list[int]:
+        """Return the bytes that are live at each step of an order."""
+        step = {self._index[n]: s for s, n in enumerate(order)}
+        change = [0] * (len(order) + 1)
+        for b in self.buffers:
+            first = 0 if b.maker < 0 else step[b.maker]
+            change[first] += b.size
+            if not b.output:
+                change[max((step[r] for r in b.readers), default=first) + 1] -= b.size
+        loads, load = [], 0
+        for c in change[:-1]:
+            load += c
+            loads.append(load)
+        return loads
