@@ -34,6 +34,7 @@ var families = []family{
 	{"", slicing},
 	{graph.SwapDomain, putting},
 	{graph.SwapDomain, convGradients},
+	{graph.SwapDomain, flashAttentions},
 	{"", indexing},
 	{"", scattering},
 	{"", padding},
