@@ -65,7 +65,8 @@ def compile(
 
 def aot_eager(partitioner: Partitioner) -> Any:
     """Return a backend of torch.compile that runs the planned graphs by PyTorch's own kernels."""
-    from functorch.compile import nop
     from torch._dynamo.backends.common import aot_autograd
+    from torch._dynamo.backends.debugging import boxed_nop
 
-    return aot_autograd(fw_compiler=nop, bw_compiler=nop, partition_fn=partitioner, keep_inference_input_mutations=True)
+    # Boxed, so that saved tensors die when the backward pass has read them.
+    return aot_autograd(fw_compiler=boxed_nop, bw_compiler=boxed_nop, partition_fn=partitioner, keep_inference_input_mutations=True)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any, Optional, Union
 
 import torch
@@ -15,7 +18,7 @@ from torch import fx
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
 from ._planner import Plan, plan, planner
-from ._prepare import dropouts, prepare, product
+from ._prepare import dropouts, halve, prepare, product
 from ._rebuild import order, split
 from ._step import Step, Unsupported
 
@@ -101,9 +104,11 @@ class Partitioner(CustomPartitionerFn):
         self.limit, self.states, self.strict, self.effort, self.cost = limit, states, strict, effort, cost
         #: What was planned, graph by graph.
         self.reports: list[Report] = []
+        self._warned: set[str] = set()
+        self._frames: set[Any] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "reports": []}
+        return {**self.__dict__, "reports": [], "_warned": set(), "_frames": set()}
 
     def uuid(self) -> bytes:
         """Return what makes a plan: Inductor keeps compiled graphs under it."""
@@ -120,38 +125,49 @@ class Partitioner(CustomPartitionerFn):
         **more: Any,
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         try:
+            if _region(gm):
+                raise Unsupported("a region that is compiled once for several calls is planned by none of them")
             planned = self.plan(gm, num_fwd_outputs)
-            parts = split(planned.module, planned.step, order(planned.step, planned.steps), static_lifetime_input_indices)
+            parts = split(gm, planned.step, order(planned.step, planned.steps), static_lifetime_input_indices)
         except LimitError:
             raise
         except Exception as e:
             if self.strict:
                 raise
             what = str(e) if isinstance(e, Unsupported) else f"{type(e).__name__}: {e}"
-            warnings.warn(f"onnxmem_torch: {what}: PyTorch's min-cut partitions this graph", PlanWarning, stacklevel=2)
-            from functorch.compile import min_cut_rematerialization_partition
-
-            fallback: tuple[fx.GraphModule, fx.GraphModule] = min_cut_rematerialization_partition(
-                gm,
-                joint_inputs,
-                compiler=compiler or "inductor",
-                num_fwd_outputs=num_fwd_outputs,
-                static_lifetime_input_indices=static_lifetime_input_indices,
-            )
-            return fallback
+            self._warn(f"{what}: PyTorch's min-cut partitions this graph", what)
+            return _min_cut(gm, joint_inputs, compiler, num_fwd_outputs, static_lifetime_input_indices)
         self.reports.append(planned.report)
         if planned.report.warning:
-            warnings.warn(f"onnxmem_torch: {planned.report.warning}", PlanWarning, stacklevel=2)
+            self._warn(planned.report.warning, "limit")
+        self._count()
         return parts
+
+    def _warn(self, text: str, kind: str) -> None:
+        """Warn, but once of a kind."""
+        if kind not in self._warned:
+            self._warned.add(kind)
+            warnings.warn(f"onnxmem_torch: {text}", PlanWarning, stacklevel=3)
+
+    def _count(self) -> None:
+        """Warn when a function turns out to be several graphs."""
+        compiling = torch._guards.CompileContext.current_compile_id()
+        self._frames.add(getattr(compiling, "frame_id", None))
+        if len(self._frames) > 1 and self.limit is not None:
+            self._warn(
+                "there are several graphs, and the limit is met by each alone, "
+                "while activations of the others are there, too: fullgraph=True says where the function is cut",
+                "graphs",
+            )
 
     def plan(self, gm: fx.GraphModule, num_fwd_outputs: int) -> PlannedStep:
         """Return a graph's plan below the limit; LimitError if there is none and strict was asked for."""
-        step, module = self._step(gm, num_fwd_outputs)
+        step = self._step(prepare(gm.graph, num_fwd_outputs), num_fwd_outputs)
         best = plan(step.problem(), None, self.effort)
         limit = self._limit(step, best.best_peak_bytes)
         found, warning = best, None
         if limit is not None and limit < best.best_peak_bytes:
-            step, module, found, warning = self._below(gm, num_fwd_outputs, limit, best.best_peak_bytes)
+            step, found, warning = self._below(step, num_fwd_outputs, limit)
         assert found.steps is not None and found.peak_bytes is not None
         report = Report(
             peak_bytes=found.peak_bytes,
@@ -164,11 +180,10 @@ class Partitioner(CustomPartitionerFn):
             seconds=best.seconds + found.seconds,
             warning=warning,
         )
-        return PlannedStep(step, module, found.steps, report)
+        return PlannedStep(step, found.steps, report)
 
-    def _step(self, gm: fx.GraphModule, num_fwd_outputs: int, halves: Sequence[str] = ()) -> tuple[Step, fx.GraphModule]:
-        module = prepare(gm, num_fwd_outputs, halves)
-        return Step(module, num_fwd_outputs, self.cost), module
+    def _step(self, graph: fx.Graph, num_fwd_outputs: int) -> Step:
+        return Step(graph, num_fwd_outputs, self.cost)
 
     def _limit(self, step: Step, best: int) -> Optional[int]:
         """Return the limit of what is not resident, in bytes."""
@@ -177,46 +192,31 @@ class Partitioner(CustomPartitionerFn):
             return int(share * best)
         return None if size is None else max(size - self.states - _resident(step), 1)
 
-    def _below(self, gm: fx.GraphModule, num_fwd_outputs: int, limit: int, best: int) -> tuple[Step, fx.GraphModule, Plan, Optional[str]]:
+    def _below(self, step: Step, num_fwd_outputs: int, limit: int) -> tuple[Step, Plan, Optional[str]]:
         """Plan below a limit. Dropouts are in two where their products run again, and one kernel elsewhere."""
-        names = [n.name for n in dropouts(prepare(gm, num_fwd_outputs).graph)]
-        step, module = self._step(gm, num_fwd_outputs, names)
-        found, warning = self._search(step, limit, best)
-        if names and found.steps is not None:
-            again = {step.kernels[s].name for s in found.steps if s != step.boundary and found.steps.count(s) > 1}
-            few = [n for n in names if product(n) in again]
-            if len(few) < len(names):
-                other, other_module = self._step(gm, num_fwd_outputs, few)
-                joined = plan(other.problem(), found.limit_bytes or limit, self.effort)
-                if joined.feasible:
-                    return other, other_module, replace(joined, seconds=joined.seconds + found.seconds), warning
-        return step, module, found, warning
+        names = [n.name for n in dropouts(step.graph)]
+        halved = self._step(halve(step.graph, names), num_fwd_outputs) if names else step
+        found, warning = self._search(halved, limit)
+        assert found.steps is not None
+        again = {halved.kernels[s].name for s, count in Counter(found.steps).items() if count > 1 and s != halved.boundary}
+        few = [n for n in names if product(n) in again]
+        if len(few) < len(names):
+            other = self._step(halve(step.graph, few), num_fwd_outputs)
+            joined = plan(other.problem(), limit if found.feasible else found.peak_bytes, self.effort)
+            if joined.feasible:
+                return other, replace(joined, seconds=joined.seconds + found.seconds), warning
+        return halved, found, warning
 
-    def _search(self, step: Step, limit: int, best: int) -> tuple[Plan, Optional[str]]:
+    def _search(self, step: Step, limit: int) -> tuple[Plan, Optional[str]]:
         """Return a plan below the limit, else the smallest that is found, with a text that says so."""
-        problem = step.problem()
-        found = plan(problem, limit, self.effort)
+        found = plan(step.problem(), limit, self.effort, least=True)
         if found.feasible:
             return found, None
-        proven = found.feasible is False
-        least, seconds = None, found.seconds
-        low, high = limit, best
-        for _ in range(6):
-            middle = (low + high) // 2
-            tried = plan(problem, middle, self.effort)
-            seconds += tried.seconds
-            if tried.feasible:
-                assert tried.peak_bytes is not None
-                least, high = tried, min(middle, tried.peak_bytes)
-            else:
-                low = middle
-        if least is None:
-            least = plan(problem, None, self.effort)
-        why = "is impossible for this step" if proven else "was not met: no plan was found"
-        text = f"a limit of {_size(limit)} {why}; {_size(least.peak_bytes or 0)} is used{_outputs(step)}"
+        why = "is impossible for this step" if found.feasible is False else "was not met: no plan was found"
+        text = f"a limit of {_size(limit)} {why}: {_bound(step, found)}"
         if self.strict:
             raise LimitError(text)
-        return replace(least, seconds=seconds), text
+        return found, f"{text}; the smallest plan found, of {_size(found.peak_bytes or 0)}, is used"
 
 
 @dataclass
@@ -224,19 +224,55 @@ class PlannedStep:
     """A prepared joint graph with its plan."""
 
     step: Step
-    module: fx.GraphModule
     steps: list[int]
     report: Report
+
+
+def _region(gm: fx.GraphModule) -> bool:
+    """Whether a graph is that of a region within another (``torch.compiler.nested_compile_region``)."""
+    frame: Optional[FrameType] = sys._getframe(2)
+    for _ in range(6):
+        if frame is None:
+            return False
+        if frame.f_code.co_name == "run_joint_graph_passes_on_hops":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _min_cut(
+    gm: fx.GraphModule, joint_inputs: Sequence[object], compiler: str, num_fwd_outputs: int, static: Optional[list[int]]
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """Partition a graph as PyTorch does."""
+    from functorch.compile import min_cut_rematerialization_partition
+
+    parts: tuple[fx.GraphModule, fx.GraphModule] = min_cut_rematerialization_partition(
+        gm,
+        joint_inputs,
+        compiler=compiler or "inductor",
+        num_fwd_outputs=num_fwd_outputs,
+        static_lifetime_input_indices=static,
+    )
+    return parts
 
 
 def _resident(step: Step) -> int:
     return sum(t["bytes"] for t in step.tensors if t.get("resident"))
 
 
-def _outputs(step: Step) -> str:
-    """Say what no plan can do without, if that is much: the results, which are mostly gradients."""
-    size = sum(t["bytes"] for t in step.tensors if t.get("output") and not t.get("resident"))
-    return f" (results and gradients alone take {_size(size)})"
+def _bound(step: Step, found: Plan) -> str:
+    """Say what no plan can go below, and what is held there."""
+    least = found.least or {}
+    held = [step.tensors[t] for t in least.get("tensors", [])]
+    gradients = [t for t in held if t.get("kind") == "gradient"]
+    where = {"start": "the inputs of the step", "end": "what is left at its end"}.get(least.get("at", ""), "")
+    if not where and least.get("node") is not None:
+        where = f"the node {step.nodes[least['node']]['name']} with what it reads and makes"
+    largest = ", ".join(f"{t['name']} {_size(t['bytes'])}" for t in held[:3])
+    text = f"every plan needs {_size(least.get('lower_bound_bytes', 0))} for {where}"
+    if gradients:
+        text += f", gradients of {_size(sum(t['bytes'] for t in gradients))} among it"
+    return f"{text} (the largest: {largest})" if largest else text
 
 
 def _size(size: int) -> str:

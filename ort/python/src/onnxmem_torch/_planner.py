@@ -32,6 +32,8 @@ class Plan:
     #: Of the best order without repetitions.
     best_peak_bytes: int
     lower_bound_bytes: Optional[int]
+    #: If the limit is not met: what no plan can go below, and why (docs/formats/nodes.md).
+    least: Optional[dict[str, Any]]
     #: Over the time of all kernels once, in per cent, and what any plan needs at least.
     extra_percent: float
     extra_bound_percent: Optional[float]
@@ -49,34 +51,36 @@ def planner() -> str:
     return version()
 
 
-def plan(problem: Mapping[str, Any], limit: Optional[Union[int, str]] = None, effort: str = "fast") -> Plan:
+def plan(problem: Mapping[str, Any], limit: Optional[Union[int, str]] = None, effort: str = "fast", least: bool = False) -> Plan:
     """Return a plan of a problem.
 
     limit is a peak in bytes, or a share of the best order's, such as "60%"; None asks for
-    the best order alone. Equal problems, limits and versions have equal plans, which are
+    the best order alone. With least, a limit that no plan meets gives the smallest that is
+    found, with ``feasible`` of the limit. Equal problems, limits and versions have equal plans, which are
     kept in memory and on disk.
     """
     text = json.dumps(problem, sort_keys=True, separators=(",", ":")).encode()
-    key = hashlib.sha256(b"\0".join([planner().encode(), str(limit).encode(), effort.encode(), text])).hexdigest()
+    key = hashlib.sha256(b"\0".join([planner().encode(), str(limit).encode(), effort.encode(), str(least).encode(), text])).hexdigest()
     found = _kept.get(key) or _load(key)
     if found is None:
-        found = _solve(text, limit, effort)
+        found = _solve(text, limit, effort, least)
         _store(key, found)
     _kept[key] = found
     return found
 
 
-def _solve(text: bytes, limit: Optional[Union[int, str]], effort: str) -> Plan:
+def _solve(text: bytes, limit: Optional[Union[int, str]], effort: str, least: bool) -> Plan:
     began = time.perf_counter()
-    flags = [] if limit is None else [f"--limit={limit}"]
+    flags = ([] if limit is None else [f"--limit={limit}"]) + ["--least"] * least
     result: dict[str, Any] = call(["order", "-", "--json", f"--effort={effort}", *flags], text, answers=True).result or {}
     feasible = result.get("feasible", True)
     steps = result.get("steps") or result.get("order")
     return Plan(
-        steps=steps if feasible else None,
+        steps=steps if feasible or least else None,
         feasible=feasible,
         limit_bytes=result.get("limit_bytes"),
-        peak_bytes=result.get("peak_bytes") if feasible else None,
+        peak_bytes=result.get("peak_bytes") if feasible or least else None,
+        least=result.get("least"),
         best_peak_bytes=result.get("best_order_peak_bytes", result["peak_bytes"]),
         lower_bound_bytes=result.get("lower_bound_bytes"),
         extra_percent=result.get("extra_cost_percent") or 0.0,

@@ -16,22 +16,34 @@ from ._step import random, results
 from ._storages import identity, impure, symbolic, tensors, writes
 
 
-def prepare(gm: fx.GraphModule, num_fwd_outputs: int, split: Collection[str] = ()) -> fx.GraphModule:
-    """Return a copy of a joint graph without dead and equal nodes, and with the named dropouts in two."""
-    kept = fx.Graph()
-    copies: dict[fx.Node, fx.Node] = {}
-    result = kept.graph_copy(gm.graph, copies, return_output_node=True)
-    assert result is not None
-    output = kept.output(result[0])
-    output.meta = dict(gm.graph.output_node().meta)
-    for old, new in copies.items():
-        new.meta = dict(old.meta)
+def prepare(graph: fx.Graph, num_fwd_outputs: int) -> fx.Graph:
+    """Return a copy of a joint graph without dead and equal nodes."""
+    kept = copied(graph)
     kept.eliminate_dead_code()
     _merge(kept, num_fwd_outputs)
-    for node in dropouts(kept):
-        if node.name in split:
-            _split(kept, node)
-    return fx.GraphModule(gm, kept)
+    return kept
+
+
+def halve(graph: fx.Graph, names: Collection[str]) -> fx.Graph:
+    """Return a copy of a prepared graph with the named dropouts in two."""
+    halved = copied(graph)
+    for node in dropouts(halved):
+        if node.name in names:
+            _split(halved, node)
+    return halved
+
+
+def copied(graph: fx.Graph) -> fx.Graph:
+    """Return a copy of a graph, of the same names."""
+    kept = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    result = kept.graph_copy(graph, copies, return_output_node=True)
+    assert result is not None
+    output = kept.output(result[0])
+    output.meta = dict(graph.output_node().meta)
+    for old, new in copies.items():
+        new.meta = dict(old.meta)
+    return kept
 
 
 def dropouts(graph: fx.Graph) -> list[fx.Node]:

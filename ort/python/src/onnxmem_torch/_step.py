@@ -10,7 +10,7 @@ So the peak of a schedule is that of the step, gradients included.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import torch
 from torch import fx
@@ -103,8 +103,8 @@ class Step:
     #: What depends on a tangent.
     late: set[fx.Node]
 
-    def __init__(self, gm: fx.GraphModule, num_fwd_outputs: int, cost: Optional[Callable[[fx.Node], float]] = None) -> None:
-        self.graph = gm.graph
+    def __init__(self, graph: Union[fx.Graph, fx.GraphModule], num_fwd_outputs: int, cost: Optional[Callable[[fx.Node], float]] = None) -> None:
+        self.graph: fx.Graph = graph if isinstance(graph, fx.Graph) else graph.graph
         self.storages = Storages(self.graph)
         self.forward, self.backward = results(self.graph, num_fwd_outputs)
         self.kernels = [n for n in self.graph.nodes if self.storages.runs(n)]
@@ -118,11 +118,12 @@ class Step:
                 return seconds(node, device)
 
         self.nodes = [{"name": n.name, "op": str(n.target), "cost": round(1e9 * cost(n))} for n in self.kernels]
-        self.nodes.append({"name": "boundary", "op": "boundary", "cost": 0, "once": True})
+        self.nodes.append({"name": "boundary", "op": "boundary", "cost": 0, "once": True, "writes": []})
         self.tensors, self.tensor = [], {}
         self._make()
         readers = self._read()
         self._write(readers)
+        self._numbers()
         self._effects()
         self._results()
         for t in self.tensors:
@@ -161,37 +162,50 @@ class Step:
         for n in self.kernels:
             skip = _STATISTICS.get(n.target.name() if isinstance(n.target, torch._ops.OpOverload) else "", ())
             used = pytree.arg_tree_leaves(*[a for k, a in enumerate(n.args) if k not in skip], **n.kwargs)
-            for owner in dict.fromkeys(o for m in _nodes(used) for o in self._sources(m)):
+            for owner in dict.fromkeys(o for m in _nodes(used) for o in self._bytes(m)):
                 self._reader(owner, self.index[n])
                 readers.setdefault(owner, []).append(self.index[n])
         return readers
 
-    def _sources(self, node: fx.Node) -> list[Owner]:
-        """Return the storages that a kernel needs to read a value. Numbers are there when they are known."""
+    def _bytes(self, node: fx.Node) -> list[Owner]:
+        """Return the storages that have to be there for a value; a number needs none, once it is known."""
         return [] if symbolic(node) else self.storages.of(node)
 
     def _write(self, readers: dict[Owner, list[int]]) -> None:
-        """Kernels that write in place run once, behind all other readers, which then never run again."""
+        """What is overwritten in place has its readers first, and again only until then."""
         for n in self.kernels:
             i = self.index[n]
-            for target in written(n):
-                for owner in self.storages.of(target):
-                    for r in readers.get(owner, []):
-                        if r == i:
-                            continue
-                        if r > i:
-                            raise Unsupported(f"{self.kernels[r].name} reads what {n.name} has written in place")
-                        self.nodes[r]["once"] = True
-                        self._control(r, i)
+            for owner in dict.fromkeys(o for target in written(n) for o in self.storages.of(target)):
+                self._overwrite(i, owner, readers.get(owner, []))
         for n in self.graph.nodes:
             # The caller overwrites this input when the forward pass has ended.
             if n.op == "placeholder" and n.meta.get("aot_runtime_epilogue_input_mutation"):
                 for owner in self.storages.of(n):
-                    for r in readers.get(owner, []):
-                        if self.kernels[r] in self.late:
-                            raise Unsupported(f"{self.kernels[r].name} of the backward pass reads the input {n.name}, which the caller overwrites")
-                        self.nodes[r]["once"] = True
-                        self._control(r, self.boundary)
+                    self._reader(owner, self.boundary)
+                    self._overwrite(self.boundary, owner, readers.get(owner, []))
+
+    def _overwrite(self, writer: int, owner: Owner, readers: list[int]) -> None:
+        """Let a node overwrite a storage, which it reads."""
+        self.nodes[writer].setdefault("writes", []).append(self.tensor[owner])
+        for r in readers:
+            late = writer == self.boundary and self.kernels[r] in self.late
+            if late or r > writer:
+                raise Unsupported(f"{self.kernels[r].name} reads {owner[0].name} after it was overwritten")
+            if r != writer:
+                self._control(r, writer)
+
+    def _numbers(self) -> None:
+        """A kernel that reads a number runs behind those that tell it; the number itself has no bytes."""
+        tell: dict[fx.Node, list[int]] = {}
+        for n in self.graph.nodes:
+            if n in self.index:
+                for i in dict.fromkeys(i for m in n.all_input_nodes if symbolic(m) for i in tell[m]):
+                    self._control(i, self.index[n])
+                tell[n] = [self.index[n]]
+            elif behind(n):
+                tell[n] = [self.boundary]
+            else:
+                tell[n] = list(dict.fromkeys(i for m in n.all_input_nodes for i in tell[m]))
 
     def _effects(self) -> None:
         """What draws, writes or has another effect runs once, in program order, in its own part."""
@@ -199,22 +213,29 @@ class Step:
         effect: Optional[int] = None
         for i, n in enumerate(self.kernels):
             higher = not isinstance(n.target, torch._ops.OpOverload)
-            draw, other = random(n), writes(n) or impure(n) or symbolic(n)
-            if draw or other or higher:
-                self.nodes[i]["once"] = True
-                place = _place(n) or ("backward" if n in self.late else "forward")
-                if n in self.late and place == "forward":
-                    raise Unsupported(f"{n.name} belongs to the forward pass, but depends on a tangent")
-                if n not in self.late:
-                    self._control(*((self.boundary, i) if place == "backward" else (i, self.boundary)))
+            # What only writes in place is ordered by what it writes.
+            effects = impure(n) and not (writes(n) and n.target.namespace in ("aten", "onnxmem"))
+            draw = random(n)
+            # A kernel whose result's size only the data tells has one size.
+            if draw or higher or effects or writes(n) or symbolic(n) or n.meta.get("unbacked_bindings"):
+                self._once(i, n)
             if draw or higher:  # a higher-order operator may draw inside
                 if draws is not None:
                     self._control(draws, i)
                 draws = i
-            if other and not draw:
+            if effects and not draw:
                 if effect is not None:
                     self._control(effect, i)
                 effect = i
+
+    def _once(self, i: int, n: fx.Node) -> None:
+        """Let a kernel run once, in the part that it belongs to."""
+        self.nodes[i]["once"] = True
+        place = _place(n) or ("backward" if n in self.late else "forward")
+        if n in self.late and place == "forward":
+            raise Unsupported(f"{n.name} belongs to the forward pass, but depends on a tangent")
+        if n not in self.late:
+            self._control(*((self.boundary, i) if place == "backward" else (i, self.boundary)))
 
     def _results(self) -> None:
         """Results live to the end; those of the forward pass are made before the boundary."""
