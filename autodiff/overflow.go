@@ -70,8 +70,8 @@ func (s *trainer) repeatGradient(w waiting, r *repetition) {
 	s.reduced[w.index], s.grads[w.index] = again, again
 }
 
-// checks are the tensors that are finite if a gradient is: itself, or what it is made of in 16 bits, or the
-// rows that are added into a table, whose magnitudes are added up in any case. A gradient that is not read
+// checks are the tensors that are finite if a gradient is: itself, or what it is made of in 16 bits, in
+// whatever order, or the rows that are added into a table, whose magnitudes are added up in any case. A gradient that is not read
 // itself is made when its parameter is updated.
 func (s *trainer) checks(d ID) []ID {
 	from := s.dividend(d)
@@ -83,6 +83,10 @@ func (s *trainer) checks(d ID) []ID {
 		n := s.makers[from]
 		if n != nil && ops.Casts(n) && is16Bits(s.typeOf(n.Inputs[0]).Elem) {
 			return append(list, n.Inputs[0])
+		}
+		if n != nil && ops.Rearranges(n) {
+			from = n.Inputs[0]
+			continue
 		}
 		_, rows, scattered := s.scattered(from)
 		if scattered {

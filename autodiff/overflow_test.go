@@ -28,7 +28,11 @@ func TestWaitingGradientsAreRepeated(t *testing.T) {
 			half := func(name string, x ID) ID { return b.op(name, "Cast", attrs{"to": graph.Float16}, x) }
 			x := half("x16", b.input("x", b.value(operand{shape: []int{k.rows, 32}, elem: graph.Float32})))
 			for _, name := range []string{"a", "b", "c"} {
-				w := half(name+"16", b.initializer(name, b.value(operand{shape: []int{32, 32}, elem: graph.Float32})))
+				w := b.initializer(name, b.value(operand{shape: []int{32, 32}, elem: graph.Float32}))
+				if name == "b" {
+					w = b.op("turned", "Transpose", attrs{"perm": []int64{1, 0}}, w)
+				}
+				w = half(name+"16", w)
 				x = b.op(name+".tanh", "Tanh", nil, b.op(name+".product", "MatMul", nil, x, w))
 			}
 			b.finish(b.op("objective", "ReduceSumSquare", attrs{"keepdims": 0}, b.op("wide", "Cast", attrs{"to": graph.Float32}, x)))

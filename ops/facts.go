@@ -79,6 +79,13 @@ func Permutes(n *graph.Node) bool {
 	return op != nil && op.Permutes
 }
 
+// Rearranges reports whether a node's result has all elements of its first input, and no others, in
+// another shape or order.
+func Rearranges(n *graph.Node) bool {
+	op := Lookup(n.Domain, n.Op)
+	return op != nil && (op.Permutes || op.Class == View && op.Moves)
+}
+
 // Concatenates reports whether a node's inputs lie in its result one behind the other.
 func Concatenates(n *graph.Node) bool {
 	op := Lookup(n.Domain, n.Op)

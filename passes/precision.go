@@ -59,7 +59,7 @@ func putInto16Bits(_ context.Context, s *State) error {
 		}
 		s.Warn("opset %d instead of %d: the first that permits %v for all operators that compute in it", m.Opset(""), from, s.opt.Precision.Type)
 	}
-	m, s.cast, err = precision.Apply(m, found.Values, precision.Options(*s.opt.Precision))
+	m, s.cast, err = precision.Apply(m, found.Values, precision.Options{Type: s.opt.Precision.Type, Keep: s.opt.Precision.Keep, Trains: s.opt.Train != nil})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
@@ -94,5 +95,24 @@ func TestPrecision(t *testing.T) {
 				t.Errorf("casts: %v", p.Casts)
 			}
 		})
+	}
+}
+
+// TestPrecisionOfPairs: two nodes that spell a Swish compute in float32 in a step, where its gradient
+// would round many times, and in 16 bits in a model for inference, where that halves the buffer between.
+func TestPrecisionOfPairs(t *testing.T) {
+	for _, train := range []*autodiff.Options{nil, {Loss: "mse"}} {
+		m, err := graph.Parse("m", "opset 22\nin x float32[2,8]\ninit w float32[8,8] = ...\nm = MatMul(x, w)\ns = Sigmoid(m)\na = Mul(m, s)\ny = MatMul(a, w)\nout y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := passes.Optimize(context.Background(), m, passes.Options{Precision: &passes.Precision{Type: graph.BFloat16}, Train: train})
+		if err != nil {
+			t.Fatal(err)
+		}
+		full := slices.ContainsFunc(r.Plan.Precision.Kept, func(k plan.PrecisionKept) bool { return k.Tensor == "s" && k.Why == "Swish computes in float32" })
+		if full != (train != nil) {
+			t.Errorf("step: %v; the Swish computes in float32: %v", train != nil, full)
+		}
 	}
 }

@@ -21,10 +21,10 @@ func findGroups(c *caster, nodes []*graph.Node) map[*graph.Node]member {
 	found := map[*graph.Node]member{}
 	for _, g := range autodiff.Groups(c.g, c.opsets, c.values, nodes) {
 		op := ops.Lookup(g.Domain, g.Op)
-		if op == nil || op.Precision == ops.Half || len(g.Nodes) < 3 {
-			continue // two nodes round once more; what comes of it is no less exact than the next sum
+		if len(g.Nodes) < 3 && !c.opt.Trains {
+			continue // two nodes round once more, and the buffer between them may be half of a peak
 		}
-		if op.Class != ops.Elementwise && op.Class != ops.Norm {
+		if op == nil || op.Precision == ops.Half || op.Class != ops.Elementwise && op.Class != ops.Norm {
 			continue
 		}
 		for i, n := range g.Nodes {

@@ -16,6 +16,9 @@ import (
 type Options struct {
 	Type graph.DType    // Float16 or BFloat16
 	Keep *regexp.Regexp // names of nodes and tensors that stay in float32; nil: none
+	// Trains says that a training step is made of the model. Operators that two nodes spell out, such as
+	// Swish, then are in float32 as well: their gradients would round many times.
+	Trains bool
 }
 
 // Report says what was put into 16 bits.

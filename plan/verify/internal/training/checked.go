@@ -8,10 +8,16 @@ import (
 )
 
 // checkedFor are the tensors of which a step sums up magnitudes in the place of those of a gradient: it
-// is made again for its update by nodes that are alike, or they are rows that are added into it.
+// is made again for its update by nodes that are alike, or they are rows that are added into it, or what
+// only has another shape or order.
 func (p *prover) checkedFor(raw graph.TensorID) (list []graph.TensorID) {
 	parts := []graph.TensorID{raw}
 	for t := raw; ; {
+		if m := p.g.Tensors[p.uncasted(t)].Maker; m >= 0 && ops.Rearranges(p.g.Nodes[m]) {
+			t = p.g.Nodes[m].Inputs[0]
+			parts = append(parts, t)
+			continue
+		}
 		n := p.node(t, "ScatterND", 3)
 		if n == nil {
 			break
