@@ -134,6 +134,7 @@ type Solver struct {
 	archive  archive
 	filled   bool
 	proven   bool // prove has run for the grid
+	reached  bool // reachLeast has run
 	bound    *bound
 	sharedBy int64 // the number of solvers that share the work of one
 	spent    int64 // the work of all calls so far

@@ -14,7 +14,8 @@ const (
 	fastCuts = 5
 )
 
-// fast plans for each limit separately.
+// fast plans for each limit separately. Where that finds no plan, the search for the smallest peak
+// may.
 func (s *Solver) fast(w *work, limits []int64) {
 	all := s.chainers(w)
 	s.bound.asked = limits
@@ -23,6 +24,12 @@ func (s *Solver) fast(w *work, limits []int64) {
 	for _, limit := range limits {
 		if _, o := s.bound.at(limit); limit < s.best && o == nil {
 			s.planFast(w, all, limit)
+			if s.archive.cheapest(limit) != nil {
+				continue
+			}
+			if all = s.reachLeast(w, all); s.archive.cheapest(limit) != nil {
+				s.planFast(w, all, limit)
+			}
 		}
 	}
 }

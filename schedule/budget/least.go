@@ -15,19 +15,15 @@ const (
 )
 
 // Least returns the cheapest plan that it finds with the smallest peak that it finds. The
-// plan's Limit is that peak.
+// plan's Limit is that peak, which Solve and Frontier of an equal solver keep, too.
 func (s *Solver) Least(ctx context.Context) *Plan {
 	w := &work{ctx: ctx, most: math.MaxInt64, without: s.opt.without}
 	switch {
 	case len(s.p.Nodes) == 0:
 	case s.opt.Effort == schedule.EffortFast:
 		s.leastFast(w)
-	default:
-		if !s.filled {
-			s.fill(w)
-		}
-		w.most = w.done + s.effort(reachWork)
-		s.lower(w, s.chainers(w))
+	case !s.filled:
+		s.fill(w)
 	}
 	s.spent += w.done
 	return s.plan(w, s.archive.lowest())
@@ -36,16 +32,34 @@ func (s *Solver) Least(ctx context.Context) *Plan {
 // leastFast looks for the smallest peak, then plans once more for that limit, to find a cheaper
 // plan.
 func (s *Solver) leastFast(w *work) {
-	all := s.chainers(w)
-	nodes := int64(len(s.p.Nodes))
-	s.bound.asked = []int64{s.bound.floor.Bytes}
-	s.prove(w, all[0], s.bound.asked, max(leastCuts, min(nodes*nodes/fastCuts, boundWork))/s.sharedBy)
-	w.most = w.done + leastWork/s.sharedBy
-	all = s.lower(w, all)
+	all := s.reachLeast(w, s.chainers(w))
 	w.most = math.MaxInt64
 	if limit := s.archive.lowest(); limit < s.best {
 		s.planFast(w, all, limit)
 	}
+}
+
+// reachLeast looks for the smallest peak at fast effort, once for each solver. What it finds
+// depends on the given orders alone, so that a limit that Least reaches is always kept.
+func (s *Solver) reachLeast(w *work, all []*chainer) []*chainer {
+	if s.reached {
+		return all
+	}
+	s.reached = true
+	nodes := int64(len(s.p.Nodes))
+	s.bound.asked = []int64{s.bound.floor.Bytes}
+	s.prove(w, all[0], s.bound.asked, max(leastCuts, min(nodes*nodes/fastCuts, boundWork))/s.sharedBy)
+	others := s.archive
+	s.archive = nil
+	for _, c := range all {
+		c.record(&s.archive, nil)
+	}
+	w.most = w.done + leastWork/s.sharedBy
+	all = s.lower(w, all)
+	for _, x := range others {
+		s.archive.put(x)
+	}
+	return all
 }
 
 // lower looks for plans below the lowest one. It plans for the bound itself first, and then

@@ -34,6 +34,9 @@ func TestLeast(t *testing.T) {
 			if x.Feasible != Found || x.PeakBytes != x.Limit || x.PeakBytes < least || x.PeakBytes > best || x.LeastBytes > least || x.Highest.Bytes != x.LeastBytes {
 				t.Fatalf("graph %d: the smallest peak is %d, without repetitions %d; found %v, %d within %d, at least %d, %+v:\n%+v", k, least, best, x.Feasible, x.PeakBytes, x.Limit, x.LeastBytes, x.Highest, p)
 			}
+			if again, _ := solver(t, p, Options{Effort: effort}); again.Solve(context.Background(), x.PeakBytes).Feasible != Found {
+				t.Errorf("graph %d: the smallest peak found is %d, but no plan keeps it", k, x.PeakBytes)
+			}
 			for limit := x.LeastBytes; limit < x.PeakBytes; limit++ {
 				if y := s.Solve(context.Background(), limit); y.Feasible == Found {
 					t.Errorf("graph %d: the smallest peak found is %d, and there is a plan within %d", k, x.PeakBytes, limit)

@@ -32,29 +32,42 @@ from ._allocator import Memory, StreamMemory, install, iteration, memory, report
 
 if TYPE_CHECKING:
     from ._compile import compile
+    from ._estimate import Estimate, estimate
+    from ._frontier import Frontier, frontier
     from ._partition import LimitError, Partitioner, PlanWarning
+    from ._problem import problem
     from ._scheduler import inductor_pass
 
 #: What needs PyTorch, by the module that has it: it is imported when it is used.
 _LATE = {
+    "Estimate": "_estimate",
+    "Frontier": "_frontier",
     "LimitError": "_partition",
     "Partitioner": "_partition",
     "PlanWarning": "_partition",
     "compile": "_compile",
+    "estimate": "_estimate",
+    "frontier": "_frontier",
     "inductor_pass": "_scheduler",
+    "problem": "_problem",
 }
 
 __all__ = [
+    "Estimate",
+    "Frontier",
     "LimitError",
     "Memory",
     "Partitioner",
     "PlanWarning",
     "StreamMemory",
     "compile",
+    "estimate",
+    "frontier",
     "inductor_pass",
     "install",
     "iteration",
     "memory",
+    "problem",
     "report",
     "streams",
     "trace",

@@ -1,0 +1,110 @@
+"""``frontier``: what limits cost."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Optional, Union
+
+import torch
+
+from onnxmem._command import call
+
+from ._curve import lines_of, picture, size, table
+from ._estimate import Least, bound
+from ._fake import module_of
+from ._problem import step_of
+from ._trace import joint
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a limit costs."""
+
+    #: Of the peak of the best order without recomputation, in per cent.
+    percent: float
+    #: Parameters, inputs and states apart.
+    limit_bytes: int
+    #: Over a step without recomputation, in per cent; None if no plan was found.
+    extra_percent: Optional[float]
+    #: No plan within the limit takes less, in any order; None if it is impossible.
+    bound_percent: Optional[float]
+
+
+@dataclass
+class Frontier:
+    """Limits of a training step, from the largest down, with their extra time."""
+
+    title: str
+    #: Of the best order without recomputation, which percentages are of.
+    peak_bytes: int
+    points: list[Point]
+    #: The smallest peak that was found, and what bounds it.
+    smallest: Point
+    least: Least
+    notes: list[str] = field(default_factory=list)
+
+    def choice(self, extra: Union[str, float]) -> str:
+        """Return the smallest limit, for ``compile``, whose extra time is at most extra, such as "10%"."""
+        most = float(str(extra).strip().removesuffix("%"))
+        fits = [p for p in [*self.points, self.smallest] if p.extra_percent is not None and p.extra_percent <= most]
+        percent = min((p.percent for p in fits), default=100.0)
+        return f"{percent:g}%"
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        rows = []
+        for p in [*self.points, self.smallest]:
+            extra = "none found" if p.extra_percent is None else f"{p.extra_percent:.2f} %"
+            at_least = "impossible" if p.bound_percent is None else f"{p.bound_percent:.2f} %"
+            rows.append([f"{p.percent:g} %", size(p.limit_bytes), extra, at_least])
+        return ["limit", "", "extra time", "at least"], rows
+
+    def __str__(self) -> str:
+        return "\n".join([self.title, *("  " + line for line in lines_of(*self._table())), f"  {self.least}", *(f"  {n}" for n in self.notes)])
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        points = [p for p in [*self.points, self.smallest] if p.extra_percent is not None and p.percent <= 100]
+        found = [(100 - p.percent, p.extra_percent or 0.0) for p in points]
+        bounds = [(100 - p.percent, p.bound_percent or 0.0) for p in points]
+        most = max((x for x, _ in found), default=0.0) or 1.0
+        lines = [(name, [(0.0, 0.0), *((x / most, y) for x, y in line)]) for name, line in (("plan", found), ("no plan below", bounds))]
+        across = f"memory saved, up to {most:.0f} % of the peak"
+        parts = [f"<b>{escape(self.title)}</b>", table(*self._table()), picture(lines, across, "extra time, %")]
+        return "".join([*parts, *(f"<p>{escape(text)}</p>" for text in [str(self.least), *self.notes])])
+
+
+def frontier(
+    model: Any,
+    inputs: Any,
+    *,
+    kwargs: Optional[Mapping[str, Any]] = None,
+    loss: Optional[Callable[[Any], torch.Tensor]] = None,
+    device: Optional[Any] = None,
+    effort: str = "fast",
+) -> Frontier:
+    """Return what limits of a training step's memory cost in time, and what they cost at least.
+
+        costs = onnxmem_torch.frontier(model, (x, y))
+        model = onnxmem_torch.compile(model, limit=costs.choice(extra="10%"))
+
+    The arguments are those of ``estimate``. Times are by the roofline of the device.
+    """
+    traced = joint(model, inputs, kwargs, loss=loss, training=True, device=device)
+    step = step_of(traced)
+    text = json.dumps(step.problem(), separators=(",", ":")).encode()
+    result: dict[str, Any] = call(["order", "-", "--json", "--frontier", "--least", f"--effort={effort}"], text).result or {}
+    best = result["best_order_peak_bytes"]
+    points = [_point(x, best) for x in result["frontier"]]
+    percent = math.ceil(10000 * result["peak_bytes"] / best) / 100  # a limit that this plan keeps
+    lowest = Point(percent, result["peak_bytes"], result["extra_cost_percent"], result["extra_cost_lower_bound_percent"])
+    points = [p for p in points if p.limit_bytes > lowest.limit_bytes]
+    title = f"{type(module_of(model)).__name__}: limits of a training step, of {size(best)}"
+    return Frontier(title, best, points, lowest, bound(step, result["least"]), [f"as one graph; torch.compile breaks it: {traced.breaks}"] if traced.breaks else [])
+
+
+def _point(x: Mapping[str, Any], best: int) -> Point:
+    return Point(round(100 * x["limit_bytes"] / best), x["limit_bytes"], x["extra_cost_percent"], x["extra_cost_lower_bound_percent"])

@@ -1,0 +1,61 @@
+"""``problem``: a step of a model as the bare problem that ``onnxmem order`` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Optional
+
+import torch
+
+from ._prepare import dropouts, halve, prepare
+from ._step import Step
+from ._trace import Joint, joint, where
+
+
+def step_of(traced: Joint, split: bool = True) -> Step:
+    """Return a traced training step; split: with dropouts in two, so that their products may run again."""
+    graph = prepare(traced.module.graph, traced.num_fwd_outputs)
+    names = [n.name for n in dropouts(graph)] if split else []
+    return Step(halve(graph, names) if names else graph, traced.num_fwd_outputs)
+
+
+def problem(
+    model: Any,
+    inputs: Any,
+    *,
+    kwargs: Optional[Mapping[str, Any]] = None,
+    loss: Optional[Callable[[Any], torch.Tensor]] = None,
+    training: Optional[bool] = None,
+    device: Optional[Any] = None,
+    name: Optional[str] = None,
+) -> dict[str, Any]:
+    """Return a step of a model as a bare problem of nodes and tensors.
+
+        json.dump(onnxmem_torch.problem(model, (x, y)), open("step.json", "w"))
+
+    ``onnxmem order``, ``explain``, ``compare`` and ``check`` read it. Each kernel is a node,
+    called by its operator, module and line of source; each storage is a tensor. The node
+    "boundary" stands between the forward and the backward pass. Parameters and inputs are
+    resident and have the model's names. The arguments are those of ``estimate``.
+    """
+    traced = joint(model, inputs, kwargs, loss=loss, training=training, device=device)
+    step = step_of(traced)
+    made = step.problem(name or type(model).__name__)
+    if not traced.training:
+        made = _forward(made, step)
+    for node, kernel in zip(made["nodes"], step.kernels):
+        place = where(kernel)
+        node["name"] = f"{kernel.name} ({place})" if place else kernel.name
+    for owner, i in step.tensor.items():
+        title = traced.titles.get(owner[0].name)
+        if title:
+            made["tensors"][i]["name"] = title
+            made["tensors"][i]["kind"] = {"parameter": "parameter", "buffer": "state"}.get(traced.kinds[owner[0].name], "input")
+    return made
+
+
+def _forward(made: dict[str, Any], step: Step) -> dict[str, Any]:
+    """Return a problem of inference: there is no boundary, and nothing behind it."""
+    for t in made["tensors"]:
+        t["consumers"] = [v for v in t["consumers"] if v != step.boundary]
+    return {**made, "mode": "inference", "nodes": made["nodes"][: step.boundary]}

@@ -1,0 +1,292 @@
+"""Estimates beside what PyTorch's profiler counts, frontiers and problems of real models.
+
+They need PyTorch, transformers, and a command that is built, as test_equal.py does.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import tempfile
+import unittest
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("ONNXMEM_PLANS", "")
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import onnxmem_torch
+from onnxmem_torch._compile import aot_eager
+from onnxmem_torch._partition import Partitioner
+from onnxmem_torch._trace import TraceError, joint
+
+warnings.simplefilter("ignore")
+
+
+class Attention(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        b, s, d = x.shape
+        q, k, v = self.qkv(self.norm(x)).view(b, s, 3, 4, d // 4).permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.drop(self.out(y.transpose(1, 2).reshape(b, s, d)))
+
+
+class Language(nn.Module):
+    """A language model whose output weights are those of its embedding."""
+
+    def __init__(self, width: int = 64, layers: int = 3) -> None:
+        super().__init__()
+        self.token = nn.Embedding(256, width)
+        self.blocks = nn.Sequential(*(nn.Sequential(Attention(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)) for _ in range(layers)))
+
+    def forward(self, ids: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        x = self.blocks(self.token(ids))
+        return F.cross_entropy(F.linear(x, self.token.weight).flatten(0, 1), target.flatten())
+
+
+class Mixer(nn.Module):
+    """Products, normalization and skips, with a buffer that each step updates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(96, 96) for _ in range(5))
+        self.norms = nn.ModuleList(nn.BatchNorm1d(96) for _ in range(5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer, norm in zip(self.layers, self.norms):
+            x = x + F.silu(norm(layer(x)))
+        return x
+
+
+def language() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return Language().train(), (torch.randint(256, (4, 64)), torch.randint(256, (4, 64)))
+
+
+def mixer() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return Mixer().train(), (torch.randn(512, 96),)
+
+
+def square(y: torch.Tensor) -> torch.Tensor:
+    return y.square().mean()
+
+
+def counted(step: Callable[[], Any]) -> int:
+    """Return the most bytes that are live at once by the profiler's events of allocation."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as p:
+        result = step()
+    del result
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        p.export_chrome_trace(file.name)
+        with open(file.name) as text:
+            events = [e for e in json.load(text)["traceEvents"] if e.get("name") == "[memory]"]
+    now = most = 0
+    for e in sorted(events, key=lambda e: e["ts"]):
+        now += e["args"]["Bytes"]
+        most = max(most, now)
+    return most
+
+
+class Beside(unittest.TestCase):
+    """The truth is what the profiler counts; oneDNN's tensors are allocated out of its sight."""
+
+    def setUp(self) -> None:
+        torch.manual_seed(0)
+        mkldnn = torch.backends.mkldnn.flags(enabled=False)
+        mkldnn.__enter__()
+        self.addCleanup(mkldnn.__exit__, None, None, None)
+        torch._dynamo.reset()
+
+    def near(self, estimated: int, truth: int, percent: float) -> None:
+        self.assertLess(abs(estimated - truth), truth * percent / 100, f"estimated {estimated}, counted {truth}")
+
+    def measured(self, model: nn.Module, x: Any, loss: Any, optimizer: Any = None) -> int:
+        def step() -> Any:
+            value = model(*x) if loss is None else loss(model(*x))
+            value.backward()
+            if optimizer is not None:
+                optimizer.step()
+            return value
+
+        for _ in range(2):
+            step()
+            model.zero_grad(set_to_none=True)
+        return counted(step)
+
+    def test_eager(self) -> None:
+        for make, loss in ((language, None), (mixer, square)):
+            model, x = make()
+            e = onnxmem_torch.estimate(model, x, loss=loss)
+            self.near(e.ways["eager"].peak_bytes, self.measured(model, x, loss), 1)
+
+    def test_update(self) -> None:
+        model, x = language()
+        optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+        e = onnxmem_torch.estimate(model, x, optimizer)
+        self.assertEqual(optimizer.state, {})
+        self.near(e.ways["eager"].peak_bytes, self.measured(model, x, None, optimizer), 1)
+        states = sum(t.numel() * t.element_size() for s in optimizer.state.values() for t in s.values() if t.dim())
+        self.near(e.states, states, 1)
+
+    def test_compiled(self) -> None:
+        from functorch.compile import min_cut_rematerialization_partition
+
+        for make, loss in ((language, None), (mixer, square)):
+            model, x = make()
+            e = onnxmem_torch.estimate(model, x, loss=loss)
+            torch._dynamo.reset()
+            compiled = torch.compile(model if loss is None else lambda *x: loss(model(*x)), backend=aot_eager(min_cut_rematerialization_partition), fullgraph=True)
+            model.compiled = compiled
+            self.near(e.ways["compiled"].peak_bytes, self._steps(compiled, model, x), 0.5)
+
+    def test_smallest(self) -> None:
+        model, x = language()
+        e = onnxmem_torch.estimate(model, x)
+        assert e.least is not None
+        self.assertLessEqual(e.least.bytes, e.ways["smallest"].peak_bytes)
+        self.assertLess(e.ways["smallest"].peak_bytes, 0.7 * e.ways["compiled"].peak_bytes)
+        planner = Partitioner(e.ways["smallest"].peak_bytes + e.parameters + e.inputs)
+        compiled = torch.compile(model, backend=aot_eager(planner), fullgraph=True)
+        self.assertLessEqual(self._steps(compiled, model, x), 1.005 * e.ways["smallest"].peak_bytes)
+
+    def _steps(self, compiled: Any, model: nn.Module, x: Any) -> int:
+        def step() -> Any:
+            value = compiled(*x)
+            value.backward()
+            return value
+
+        for _ in range(2):
+            step()
+            model.zero_grad(set_to_none=True)
+        return counted(step)
+
+
+class Estimates(unittest.TestCase):
+    def test_meta_and_fake(self) -> None:
+        """Nothing is allocated: a model of the device meta gives the same, and stays as it is."""
+        model, x = language()
+        with torch.device("meta"):
+            meta = Language().train()
+        a, b = onnxmem_torch.estimate(model, x), onnxmem_torch.estimate(meta, tuple(t.to("meta") for t in x))
+        self.assertEqual(str(a), str(b))
+        self.assertTrue(all(p.device.type == "meta" and type(p) is nn.Parameter and p.grad is None for p in meta.parameters()))
+        self.assertTrue(all(type(p) is nn.Parameter and p.grad is None for p in model.parameters()))
+
+    def test_state_is_left_alone(self) -> None:
+        model, x = mixer()
+        before = copy.deepcopy(model.state_dict())
+        onnxmem_torch.estimate(model, x, torch.optim.SGD(model.parameters(), momentum=0.9), loss=square)
+        for name, value in model.state_dict().items():
+            self.assertTrue(torch.equal(value, before[name]), name)
+
+    def test_text(self) -> None:
+        model, x = language()
+        e = onnxmem_torch.estimate(model, x, torch.optim.AdamW(model.parameters()))
+        text = str(e)
+        for part in ("Language: a training step on cpu, float32", "eager", "compiled", "smallest", "activations", "no plan takes less than", "blocks.0.1"):
+            self.assertIn(part, text)
+        self.assertEqual(e.states, 2 * e.parameters)
+        self.assertIn("<svg", e._repr_html_())
+        self.assertTrue(e.fits("24GiB"))
+        self.assertFalse(e.fits(e.reserved() - 1))
+        self.assertTrue(e.fits(e.reserved()))
+        self.assertEqual(sum(b.bytes for b in e.live("smallest")), e.ways["smallest"].peak_bytes)
+        with self.assertRaisesRegex(ValueError, "expected one of eager, compiled, smallest"):
+            e.peak("fast")
+        with self.assertRaisesRegex(ValueError, "expected a device"):
+            e.fits("60%")
+
+    def test_autocast(self) -> None:
+        model, x = language()
+        wide = onnxmem_torch.estimate(model, x)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            narrow = onnxmem_torch.estimate(model, x)
+        self.assertIn("autocast bfloat16", narrow.title)
+        self.assertLess(narrow.activations(), wide.activations())
+        self.assertLess(narrow.activations("compiled"), wide.activations("compiled"))
+
+    def test_inference(self) -> None:
+        model, x = mixer()
+        model.eval()
+        with torch.no_grad():
+            e = onnxmem_torch.estimate(model, x)
+            made = onnxmem_torch.problem(model, x)
+        self.assertEqual(list(e.ways), ["eager", "compiled"])
+        self.assertLess(e.peak(), onnxmem_torch.estimate(model.train(), x, loss=square).peak())
+        self.assertEqual(made["mode"], "inference")
+
+    def test_graph_break(self) -> None:
+        """What torch.compile breaks is traced by running its Python; what data decide has an eager estimate alone."""
+
+        class Broken(nn.Module):
+            def __init__(self, decides: bool) -> None:
+                super().__init__()
+                self.linear, self.decides = nn.Linear(8, 8), decides
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                y = self.linear(x)
+                torch._dynamo.graph_break()
+                return self.linear(y).sum() if not self.decides or y.sum() > 0 else y.sum()
+
+        e = onnxmem_torch.estimate(Broken(False), torch.zeros(2, 8))
+        self.assertIn("torch.compile breaks it", str(e))
+        self.assertIn("smallest", e.ways)
+        with self.assertRaisesRegex(TraceError, "not one graph"):
+            joint(Broken(True), torch.zeros(2, 8))
+
+    def test_transformers(self) -> None:
+        import transformers
+
+        config = transformers.GPT2Config(n_layer=2, n_embd=32, n_head=2, vocab_size=64, n_positions=32, bos_token_id=0, eos_token_id=0)
+        model = transformers.GPT2LMHeadModel(config).train()
+        ids = torch.zeros(2, 16, dtype=torch.long)
+        traced = joint(model, {"input_ids": ids, "labels": ids.clone()})
+        self.assertIn("transformer.h.1.mlp.c_fc.weight", traced.titles.values())
+        self.assertIn("labels", traced.titles.values())
+        self.assertIn("smallest", onnxmem_torch.estimate(model, {"input_ids": ids, "labels": ids.clone()}).ways)
+
+    def test_no_loss(self) -> None:
+        model, x = mixer()
+        with self.assertRaisesRegex(ValueError, r"a tensor of shape \(512, 96\): expected a scalar loss"):
+            onnxmem_torch.estimate(model, x)
+
+
+class Frontiers(unittest.TestCase):
+    def test_choice(self) -> None:
+        model, x = language()
+        f = onnxmem_torch.frontier(model, x)
+        self.assertTrue(all(p.bound_percent is None or p.extra_percent is None or p.bound_percent <= p.extra_percent + 1e-9 for p in [*f.points, f.smallest]))
+        limits = [float(f.choice(extra).rstrip("%")) for extra in (0, "5%", "20%", "1000%")]
+        self.assertEqual(limits, sorted(limits, reverse=True))
+        self.assertEqual(limits[-1], f.smallest.percent)
+        self.assertLess(limits[-1], 60)
+        planner = Partitioner(f.choice("1000%"), strict=True)
+        torch._dynamo.reset()
+        torch.compile(model, backend=aot_eager(planner), fullgraph=True)(*x).backward()
+        self.assertLessEqual(planner.reports[0].peak_bytes, f.smallest.limit_bytes)
+        self.assertIn("no plan takes less than", str(f))
+        self.assertIn("<svg", f._repr_html_())
+
+
+class Problems(unittest.TestCase):
+    def test_names(self) -> None:
+        model, x = language()
+        made = onnxmem_torch.problem(model, x)
+        names = {t["name"]: t for t in made["tensors"]}
+        self.assertEqual(names["token.weight"]["kind"], "parameter")
+        self.assertTrue(names["input 0"]["resident"])
+        self.assertTrue(any("blocks.2.0.qkv" in n["name"] for n in made["nodes"]))
+        self.assertEqual(made, onnxmem_torch.problem(model, x))
+
+
+if __name__ == "__main__":
+    unittest.main()
