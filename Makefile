@@ -243,7 +243,7 @@ wheels: $(ZIG) ## build the Python wheels of every platform into build/wheels; W
 .PHONY: types
 types: $(MYPY) ## check the types of the Python modules (mypy from PyPI)
 	@cd python && MYPYPATH=src $(MYPY) --strict --python-version 3.10 --cache-dir $(CACHE)/mypy src tests
-	@cd ort/python && MYPYPATH=src:../../python/src $(MYPY) --config-file mypy.ini --cache-dir $(CACHE)/mypy-ort src tests
+	@cd ort/python && MYPYPATH=src:../../python/src $(MYPY) --config-file mypy.ini --cache-dir $(CACHE)/mypy-ort src tests torchtests
 
 .PHONY: clean
 clean: ## remove bin and build

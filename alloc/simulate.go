@@ -48,6 +48,7 @@ type Simulator struct {
 // addresses. Sums stop at the largest int64. Each takes O(n log n).
 var Simulators = []Simulator{
 	{Name: "pytorch", Func: PyTorch, Doc: "best fit in 2 MiB segments for up to 1 MiB, 20 MiB or own ones above", Source: "PyTorch, c10/cuda/CUDACachingAllocator.cpp, default settings"},
+	{Name: "pytorch-expandable", Func: PyTorchExpandable, Doc: "best fit in two ranges that grow by 2 and 20 MiB", Source: "PyTorch, c10/cuda/CUDACachingAllocator.cpp, expandable_segments:True"},
 	{Name: "tensorflow-bfc", Func: TensorFlowBFC, Doc: "best fit in regions that double from 2 MiB", Source: "TensorFlow, core/common_runtime/bfc_allocator.cc, growth allowed"},
 	{Name: "onnxruntime-bfc", Func: ONNXRuntimeBFC, Doc: "best fit in regions that double from 1 MiB", Source: "ONNX Runtime, core/framework/bfc_arena.cc, kNextPowerOfTwo"},
 	{Name: "onnxruntime-bfc-exact", Func: ONNXRuntimeBFCExact, Doc: "best fit in regions of the sizes asked for", Source: "ONNX Runtime, core/framework/bfc_arena.cc, kSameAsRequested"},

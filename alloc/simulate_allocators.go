@@ -10,8 +10,8 @@ import (
 const (
 	cudaBlock    = 512      // kMinBlockSize: all sizes are multiples of it
 	cudaSmall    = 1 << 20  // kSmallSize: the largest small request
-	cudaBuffer   = 2 << 20  // kSmallBuffer: a segment of small blocks
-	cudaLarge    = 20 << 20 // kLargeBuffer: a segment that large requests share
+	cudaBuffer   = 2 << 20  // kSmallBuffer: a segment of small blocks, and a page of an expandable one
+	cudaLarge    = 20 << 20 // kLargeBuffer: a segment that large requests share, and a page of an expandable one
 	cudaMinLarge = 10 << 20 // kMinLargeAlloc: a request that has a segment of its own
 	cudaRound    = 2 << 20  // kRoundLarge: such a segment is a multiple of it
 )
@@ -39,6 +39,30 @@ func PyTorch(p Problem) Simulation {
 		split: func(_, rest int64) bool { return rest > cudaSmall },
 	})
 	return simulate(p, &cudaPools{small, large})
+}
+
+// PyTorchExpandable simulates the caching allocator of PyTorch for CUDA with
+// expandable_segments:True. Each of the two kinds of blocks has one range of
+// addresses, which grows at its end by pages of 2 or 20 MiB; its end is used last, and
+// a rest of 512 bytes becomes a block. Pages are given back only when the device has
+// none left, which is not simulated.
+func PyTorchExpandable(p Problem) Simulation {
+	heap := func() *pool {
+		return newPool(poolRules{
+			round:   func(size int64) int64 { return roundUpSaturating(size, cudaBlock) },
+			segment: asAsked,
+			split:   always,
+			initial: unlimited,
+		})
+	}
+	return simulate(p, &cudaHeaps{cudaPools{heap(), heap()}})
+}
+
+// cudaHeaps is cudaPools whose pools are expandable segments.
+type cudaHeaps struct{ cudaPools }
+
+func (c *cudaHeaps) reserved() int64 {
+	return units.Add(roundUpSaturating(c.small.reserved(), cudaBuffer), roundUpSaturating(c.large.reserved(), cudaLarge))
 }
 
 // cudaPools is the pools of small and of large blocks. Small blocks have even

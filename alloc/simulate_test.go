@@ -74,6 +74,19 @@ func TestSimulators(t *testing.T) {
 			Simulation{40 * mib, 20 * mib, 20 * mib, 20 * mib},
 		},
 
+		{"an expandable segment of small blocks grows by 2 MiB", PyTorchExpandable, all(mib, mib, 1), Simulation{4 * mib, 2*mib + 512, 2*mib + 1, 2*mib + 512}},
+		{"one of large blocks by 20 MiB", PyTorchExpandable, all(mib+1, 20*mib), Simulation{40 * mib, 21*mib + 512, 21*mib + 1, 21*mib + 512}},
+		{
+			"what is freed joins across its pages", PyTorchExpandable,
+			[]event{{"a", 20 * mib}, {"b", 20 * mib}, {"a", 0}, {"b", 0}, {"c", 40 * mib}},
+			Simulation{40 * mib, 40 * mib, 40 * mib, 40 * mib},
+		},
+		{
+			"the end is used last", PyTorchExpandable,
+			[]event{{"a", 12 * mib}, {"b", 2 * mib}, {"a", 0}, {"c", 6 * mib}, {"d", 12 * mib}},
+			Simulation{40 * mib, 20 * mib, 20 * mib, 20 * mib},
+		},
+
 		{"the first region has 2 MiB, chunks 256 bytes", TensorFlowBFC, all(1), Simulation{2 * mib, 256, 1, 256}},
 		{"the next has twice as much", TensorFlowBFC, all(2*mib, 1), Simulation{6 * mib, 2*mib + 256, 2*mib + 1, 2*mib + 256}},
 		{"a region doubles until the request fits, and then not again", TensorFlowBFC, all(5*mib, 8*mib), Simulation{16 * mib, 16 * mib, 13 * mib, 16 * mib}},

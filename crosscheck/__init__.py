@@ -47,5 +47,7 @@ Scheduling problems from PyTorch modules (crosscheck/run corpus):
       fromtorch.py   one module to a problem
       storages.py    the problem compared with torch's own storages
 
-Torch takes 5.5 GB and is installed when a check needs it; --subset does not.
+What onnxmem_torch compiles beside eager PyTorch (crosscheck/run compiled) is in ort/python/torchtests.
+
+Torch takes 5.5 GB and is installed when a check needs it; --subset does not, but uses it where it is.
 """

@@ -8,6 +8,7 @@ import torch
 
 from ._partition import Limit, Partitioner, parse
 from ._storages import BLOCK
+from ._updates import Updates
 
 #: Tensors like a parameter that an optimizer keeps for each.
 _STATES = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "Adagrad": 1, "Adadelta": 2, "Rprop": 2}
@@ -35,6 +36,7 @@ def compile(
     limit: Limit = None,
     backend: str = "inductor",
     optimizer: Optional[Any] = None,
+    updates: bool = True,
     strict: bool = False,
     effort: str = "fast",
     **options: Any,
@@ -45,7 +47,15 @@ def compile(
 
     limit is a share of the peak of the best order without recomputation, parameters and
     optimizer states apart, or a size such as "20GiB" of everything, which asks for
-    fullgraph=True and for the optimizer, whose states count. backend is "inductor" or
+    fullgraph=True and for the optimizer, whose states count.
+
+    With an optimizer (SGD, Adam, AdamW) each parameter is updated within the backward
+    pass, as soon as its gradient is there, which then is freed: ``backward()`` leaves no
+    gradients, and ``optimizer.step()`` only ends the step. So gradients cannot be clipped,
+    scaled or accumulated; what would go wrong unseen raises, but clipping does nothing.
+    updates=False counts the optimizer's states alone.
+
+    backend is "inductor" or
     "aot_eager". options are further ones of torch.compile.
 
     What cannot be planned takes PyTorch's own partitioner, with a warning that says why; a
@@ -54,7 +64,13 @@ def compile(
     size, _ = parse(limit)
     if size is not None and not options.get("fullgraph"):
         raise ValueError(f"limit {limit!r}: bytes are of the whole step: say fullgraph=True, or give a share such as '60%'")
-    partitioner = Partitioner(limit, states=states(optimizer) if optimizer is not None else 0, strict=strict, effort=effort)
+    partitioner = Partitioner(
+        limit,
+        states=states(optimizer) if optimizer is not None else 0,
+        strict=strict,
+        effort=effort,
+        updates=Updates(optimizer) if optimizer is not None and updates else None,
+    )
     if backend == "inductor":
         given = {**options.pop("options", {}), "custom_partitioner_fn": partitioner}
         return torch.compile(model, backend="inductor", options=given, **options)

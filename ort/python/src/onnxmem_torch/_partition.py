@@ -18,9 +18,10 @@ from torch import fx
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
 from ._planner import Plan, plan, planner
-from ._prepare import dropouts, halve, prepare, product
+from ._prepare import copied, dropouts, halve, prepare, product
 from ._rebuild import order, split
 from ._step import Step, Unsupported
+from ._updates import Updates
 
 #: A largest peak: bytes, a text such as "20GiB", or a share such as "60%".
 Limit = Union[None, int, str]
@@ -88,7 +89,8 @@ class Partitioner(CustomPartitionerFn):
     order without recomputation, parameters and optimizer states apart; bytes mean
     everything, so the states have to be given, in bytes. What cannot be planned takes
     PyTorch's min-cut, with a warning; strict raises instead, also where no plan meets
-    the limit. cost gives the seconds of a node.
+    the limit. cost gives the seconds of a node; updates let the backward pass update the
+    parameters.
     """
 
     def __init__(
@@ -99,20 +101,23 @@ class Partitioner(CustomPartitionerFn):
         strict: bool = False,
         effort: str = "fast",
         cost: Optional[Cost] = None,
+        updates: Optional[Updates] = None,
     ) -> None:
         parse(limit)
         self.limit, self.states, self.strict, self.effort, self.cost = limit, states, strict, effort, cost
+        self.updates = updates
         #: What was planned, graph by graph.
         self.reports: list[Report] = []
         self._warned: set[str] = set()
         self._frames: set[Any] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "reports": [], "_warned": set(), "_frames": set()}
+        return {**self.__dict__, "updates": None, "reports": [], "_warned": set(), "_frames": set()}
 
     def uuid(self) -> bytes:
         """Return what makes a plan: Inductor keeps compiled graphs under it."""
-        return _hash(repr((self.limit, self.states, self.effort, self.strict, getattr(self.cost, "__qualname__", None), planner())))
+        inside = None if self.updates is None else self.updates.key()
+        return _hash(repr((inside, self.limit, self.states, self.effort, self.strict, getattr(self.cost, "__qualname__", None), planner())))
 
     def __call__(
         self,
@@ -166,7 +171,10 @@ class Partitioner(CustomPartitionerFn):
         best = plan(step.problem(), None, self.effort)
         limit = self._limit(step, best.best_peak_bytes)
         found, warning = best, None
-        if limit is not None and limit < best.best_peak_bytes:
+        if self.updates is not None:
+            step, found = self._inside(step, num_fwd_outputs)
+        assert found.peak_bytes is not None
+        if limit is not None and limit < found.peak_bytes:
             step, found, warning = self._below(step, num_fwd_outputs, limit)
         assert found.steps is not None and found.peak_bytes is not None
         report = Report(
@@ -184,6 +192,15 @@ class Partitioner(CustomPartitionerFn):
 
     def _step(self, graph: fx.Graph, num_fwd_outputs: int) -> Step:
         return Step(graph, num_fwd_outputs, self.cost)
+
+    def _inside(self, step: Step, num_fwd_outputs: int) -> tuple[Step, Plan]:
+        """Return a step with the updates of its parameters, and the plan of its best order."""
+        assert self.updates is not None
+        graph = copied(step.graph)
+        if not self.updates.insert(graph, num_fwd_outputs):
+            raise Unsupported("none of the optimizer's parameters is an input of this graph")
+        inside = self._step(graph, num_fwd_outputs)
+        return inside, plan(inside.problem(), None, self.effort)
 
     def _limit(self, step: Step, best: int) -> Optional[int]:
         """Return the limit of what is not resident, in bytes."""
@@ -210,7 +227,7 @@ class Partitioner(CustomPartitionerFn):
     def _search(self, step: Step, limit: int) -> tuple[Plan, Optional[str]]:
         """Return a plan below the limit, else the smallest that is found, with a text that says so."""
         found = plan(step.problem(), limit, self.effort, least=True)
-        if found.feasible:
+        if found.feasible or (found.peak_bytes is not None and found.peak_bytes <= limit):
             return found, None
         why = "is impossible for this step" if found.feasible is False else "was not met: no plan was found"
         text = f"a limit of {_size(limit)} {why}: {_bound(step, found)}"

@@ -75,10 +75,13 @@ def _split(graph: fx.Graph, node: fx.Node) -> None:
     with graph.inserting_before(node):
         room = graph.call_function(aten.empty_like.default, (x,), {"dtype": torch.bool})
         mask = graph.call_function(aten.bernoulli.p, (room, 1 - p))
-        out = graph.create_node("call_function", aten.native_dropout_backward.default, (x, mask, 1 / (1 - p)), name=product(node.name))
+        # Two products, as dropout computes: native_dropout_backward rounds its factor to the type
+        # of the results, and Inductor has no code for it.
+        half = graph.call_function(aten.mul.Tensor, (x, mask))
+        out = graph.create_node("call_function", aten.mul.Tensor, (half, 1 / (1 - p)), name=product(node.name))
     with made[1].fake_mode:
-        space = torch.empty_like(made[1])
-    for new, value in ((room, space), (mask, made[1]), (out, made[0])):
+        space, kept = torch.empty_like(made[1]), torch.empty_like(made[0])
+    for new, value in ((room, space), (mask, made[1]), (half, kept), (out, made[0])):
         new.meta = {**node.meta, "val": value}
     for k, new in ((0, out), (1, mask)):
         if k in items:

@@ -118,6 +118,9 @@ class Step:
                 return seconds(node, device)
 
         self.nodes = [{"name": n.name, "op": str(n.target), "cost": round(1e9 * cost(n))} for n in self.kernels]
+        for n, node in zip(self.kernels, self.nodes):
+            if n.meta.get("onnxmem_workspace"):
+                node["workspace"] = n.meta["onnxmem_workspace"]
         self.nodes.append({"name": "boundary", "op": "boundary", "cost": 0, "once": True, "writes": []})
         self.tensors, self.tensor = [], {}
         self._make()

@@ -1,0 +1,159 @@
+"""Training steps of one network, compiled in several ways, and what these must have in common."""
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.backends.debugging import boxed_nop
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor import config
+from torch._inductor.compile_fx import compile_fx
+from torch._inductor.decomposition import select_decomp_table
+
+import onnxmem_torch
+
+from .memory import Measured, peaks
+from .networks import Network
+
+STEPS = 3
+Graph = Callable[..., Any]
+Way = Callable[[fx.GraphModule, list[Any]], Graph]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What three steps of SGD leave: losses, the last gradients by parameter (None stays None), parameters and buffers."""
+
+    losses: list[torch.Tensor]
+    gradients: dict[str, torch.Tensor | None]
+    state: dict[str, torch.Tensor]
+
+    def differs(self, other: "Trained") -> list[str]:
+        """Return the names of what has not the same bits."""
+        names = [f"loss {i}" for i, (a, b) in enumerate(zip(self.losses, other.losses, strict=True)) if not _same(a, b)]
+        names += [f"gradient of {n}" for n, g in self.gradients.items() if not _same(g, other.gradients[n])]
+        return names + [n for n, t in self.state.items() if not _same(t, other.state[n])]
+
+    def distance(self, other: "Trained") -> float:
+        """Return the largest difference of a loss, relative to it, or of a gradient, relative to its network's largest."""
+        pairs: list[tuple[torch.Tensor, torch.Tensor]] = list(zip(self.losses, other.losses, strict=True))
+        largest = max(float(g.abs().max()) for g in self.gradients.values() if g is not None)
+        for name, gradient in self.gradients.items():
+            match = other.gradients[name]
+            if (gradient is None) != (match is None):
+                return float("inf")
+            if gradient is not None and match is not None:
+                pairs.append((gradient / largest, match / largest))
+        return max(float((a - b).abs().max()) for a, b in pairs)
+
+
+def _same(a: torch.Tensor | None, b: torch.Tensor | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a.dtype == b.dtype and bool(torch.equal(a.nan_to_num(), b.nan_to_num()))
+
+
+class Trainer:
+    """A network with its inputs, which begins from the same weights and random draws each time.
+
+    double: in float64, so that what differs by more than rounding shows.
+    """
+
+    def __init__(self, network: Network, double: bool = False) -> None:
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        self.module = network.build().train()
+        self.inputs = network.draw()
+        if double:
+            self.module = self.module.double()
+            self.inputs = tuple(x.double() if x.is_floating_point() else x for x in self.inputs)
+        self._kept = {n: t.detach().clone() for n, t in self._tensors()}
+
+    def _tensors(self) -> list[tuple[str, torch.Tensor]]:
+        return [*self.module.named_parameters(), *self.module.named_buffers()]
+
+    def begin(self) -> None:
+        """Set weights, buffers, gradients and the generator as they were at the beginning."""
+        with torch.no_grad():
+            for name, tensor in self._tensors():
+                tensor.copy_(self._kept[name])
+        self.module.zero_grad(set_to_none=True)
+        torch.manual_seed(1)
+
+    def train(self, step: Graph) -> Trained:
+        """Take three steps."""
+        self.begin()
+        optimizer = torch.optim.SGD(self.module.parameters(), 0.05)
+        losses = []
+        for i in range(STEPS):
+            optimizer.zero_grad()
+            loss = step(*self.inputs)
+            loss.backward()
+            losses.append(loss.detach().clone())
+            if i < STEPS - 1:
+                optimizer.step()
+        gradients = {n: None if p.grad is None else p.grad.clone() for n, p in self.module.named_parameters()}
+        return Trained(losses, gradients, {n: t.detach().clone() for n, t in self._tensors()})
+
+    def measure(self, step: Graph) -> Measured:
+        """Return the peaks of a step whose gradients are new."""
+        enabled = torch.backends.mkldnn.enabled
+        torch.backends.mkldnn.enabled = False  # the profiler does not see its tensors
+        try:
+            self.begin()
+            step(*self.inputs).backward()
+            self.begin()
+            return peaks(lambda: step(*self.inputs).backward())
+        finally:
+            torch.backends.mkldnn.enabled = enabled
+
+
+class Compiled:
+    """A network that is traced once and compiled in several ways; `step(name)` is the step in one of them."""
+
+    def __init__(self, trainer: Trainer, ways: Mapping[str, Way]) -> None:
+        self._chosen = next(iter(ways))
+        self.warnings: dict[str, list[str]] = {}
+        compiled: dict[str, Graph] = {}
+
+        def backend(gm: fx.GraphModule, inputs: list[Any]) -> Graph:
+            for name, way in ways.items():
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    compiled[name] = way(gm, inputs)
+                self.warnings[name] = [str(w.message) for w in caught if issubclass(w.category, onnxmem_torch.PlanWarning)]
+            return lambda *args: compiled[self._chosen](*args)
+
+        self._step: Graph = torch.compile(trainer.module, backend=backend, fullgraph=True)
+        trainer.begin()
+        self._step(*trainer.inputs)  # compiles all of them
+
+    def step(self, name: str) -> Graph:
+        self._chosen = name
+        return self._step
+
+
+def kernels(partition: Any, decompose: bool = False) -> Way:
+    """Run what a partitioner gives by PyTorch's own kernels, as aot_eager does. decompose: as Inductor would see it."""
+    table = select_decomp_table() if decompose else None
+    way: Way = aot_autograd(fw_compiler=boxed_nop, bw_compiler=boxed_nop, partition_fn=partition, decompositions=table, keep_inference_input_mutations=True)
+    return way
+
+
+min_cut = min_cut_rematerialization_partition
+
+
+def inductor(partition: Any = None) -> Way:
+    """Compile by Inductor, with the random numbers of eager PyTorch."""
+
+    def way(gm: fx.GraphModule, inputs: list[Any]) -> Graph:
+        with config.patch(fallback_random=True, custom_partitioner_fn=partition):
+            result: Graph = compile_fx(copy.deepcopy(gm), inputs)
+            return result
+
+    return way
