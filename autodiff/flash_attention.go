@@ -176,14 +176,14 @@ func (m *matcher) scoresOf(t ID, a *attentionGroup) bool {
 		case "Mul":
 			t = n.Inputs[0]
 			var v float64
-			if v, ok = m.scalarConstant(n.Inputs[1]); !ok {
+			if v, ok = m.given(n.Inputs[1]); !ok {
 				t = n.Inputs[1]
-				v, ok = m.scalarConstant(n.Inputs[0])
+				v, ok = m.given(n.Inputs[0])
 			}
 			a.scale, scaled = a.scale*v, true
 		case "Div":
 			var v float64
-			v, ok = m.scalarConstant(n.Inputs[1])
+			v, ok = m.given(n.Inputs[1])
 			t, a.scale, scaled = n.Inputs[0], a.scale/v, true
 		case "MatMul":
 			a.q, a.k = n.Inputs[0], n.Inputs[1]
@@ -195,14 +195,23 @@ func (m *matcher) scoresOf(t ID, a *attentionGroup) bool {
 	return false
 }
 
+// given is the one element of a constant, before casts: numbers of a node are not rounded to the type
+// in which the nodes that it stands for took them.
+func (m *matcher) given(t ID) (float64, bool) {
+	for n := m.maker[t]; n != nil && n.Domain == "" && n.Op == "Cast"; n = m.maker[t] {
+		t = n.Inputs[0]
+	}
+	return m.scalarConstant(t)
+}
+
 // replacedScores returns the scores that a Where replaces by one number, None if it does not.
 func (m *matcher) replacedScores(n *graph.Node, a *attentionGroup) ID {
 	a.keep = n.Inputs[0]
-	v, ok := m.scalarConstant(n.Inputs[2])
+	v, ok := m.given(n.Inputs[2])
 	if a.fill = v; ok {
 		return n.Inputs[1]
 	}
-	if v, ok = m.scalarConstant(n.Inputs[1]); ok {
+	if v, ok = m.given(n.Inputs[1]); ok {
 		a.fill, a.negated = v, true
 		return n.Inputs[2]
 	}

@@ -42,6 +42,8 @@ var exclusions = []Exclusion{
 	{A: "train", B: "state", Why: "a training graph keeps its parameters and states by itself"},
 	{A: "train", B: "kv-capacity", Why: "a training step has no caches of keys and values: plan the decoder for inference"},
 
+	{A: "attention", B: "inline functions", Why: "attention that keeps no scores is a call of a function"},
+
 	{A: "precision", B: "kv-capacity", Why: "that the rewritten decoder hides the tokens to come is shown for graphs without casts"},
 
 	{A: "pools", B: "compact", Why: "a call does not say which rows its nodes move between pools"},
@@ -83,6 +85,7 @@ func Needs() []Need {
 		list = append(list, Need{A: name, B: []string{"adapters"}, Why: "it says how adapters are made", Command: true})
 	}
 	return append(list,
+		Need{A: "attention", B: []string{"train"}, Why: step, Command: true},
 		Need{A: "all fused gradients", B: []string{"train"}, Why: step, Command: true},
 		Need{A: "group-set", B: []string{"group"}, Why: "it sets constants of a group", Command: true},
 		Need{A: "loss-scale-set", B: []string{"dynamic scale"}, Why: "it sets constants of that scale", Command: true},

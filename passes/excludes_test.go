@@ -42,6 +42,8 @@ var featureOptions = map[string]func(*passes.Options){
 	"device":              func(o *passes.Options) { o.Device = passes.DefaultDevice },
 	"costs":               func(o *passes.Options) { o.Costs = map[string]int64{"a": 1} },
 	"all fused gradients": func(o *passes.Options) { o.Train = &autodiff.Options{FusedGradients: autodiff.FuseAll} },
+	"attention":           func(o *passes.Options) { o.Train = &autodiff.Options{Attention: true} },
+	"inline functions":    func(o *passes.Options) { o.InlineFunctions = true },
 	"updates last":        func(o *passes.Options) { o.UpdatesLast = true },
 }
 

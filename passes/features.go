@@ -53,6 +53,8 @@ func optionFeatures() []Feature {
 		{"device", "--device", "Device", func(o *Options) bool { return o.Device != Device{} }},
 		{"costs", "--costs", "Costs", func(o *Options) bool { return len(o.Costs) > 0 }},
 		{"all fused gradients", "--fused-gradients all", "Train: FuseAll", func(o *Options) bool { return o.Train != nil && o.Train.FusedGradients == autodiff.FuseAll }},
+		{"attention", "--attention", "Train: Attention", func(o *Options) bool { return o.Train != nil && o.Train.Attention }},
+		{"inline functions", "--inline-functions", "InlineFunctions", func(o *Options) bool { return o.InlineFunctions }},
 		{"updates last", "--updates last", "UpdatesLast", func(o *Options) bool { return o.UpdatesLast }},
 	}
 }
@@ -86,7 +88,7 @@ func commandFeatures() []Feature {
 var trainingFlags = []string{
 	"autocast", "loss", "loss-output", "class-axis", "probabilities", "optimizer", "optimizer-set", "trainable", "freeze", "untie",
 	"freeze-statistics", "group", "group-set", "accumulate", "loss-scale", "loss-scale-set", "clip-norm", "keep-gradients",
-	"no-lean", "fused-gradients", "attention", "decay-all", "params",
+	"no-lean", "fused-gradients", "decay-all", "params",
 }
 
 // adapterFlags are the flags that say how adapters are made.

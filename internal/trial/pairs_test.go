@@ -55,6 +55,7 @@ func pairOptions(scratch string) []option {
 		{"precision", []string{"--precision", "bf16"}},
 		{"autocast", []string{"--autocast", "fp16"}},
 		{"adapters", []string{"--lora", "2", "--lora-targets", "."}},
+		{"attention", []string{"--attention"}},
 		{"updates last", []string{"--updates", "last"}},
 		{"optimizer", []string{"--optimizer", "adamw"}},
 		{"clip-norm", []string{"--clip-norm", "1"}},
@@ -83,7 +84,7 @@ func TestPairsOfOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := &pairs{options: pairOptions(scratch), decoder: decoder, networks: map[string][]byte{"image": imageNetwork(t), "cell": cellNetwork(t), "decoder": decoderNetwork(t)}}
+	p := &pairs{options: pairOptions(scratch), decoder: decoder, networks: map[string][]byte{"image": imageNetwork(t), "cell": cellNetwork(t), "decoder": decoderNetwork(t), "words": wordsNetwork(t)}}
 	every := 11
 	if sweep.On() {
 		every = 1
@@ -210,6 +211,8 @@ func (p *pairs) trial(asked []string) *Trial {
 		name = "decoder"
 	case slices.Contains(asked, "state"):
 		name = "cell"
+	case slices.Contains(asked, "attention"):
+		name = "words"
 	}
 	c := &Trial{Name: name, Model: p.networks[name]}
 	if !slices.Contains(asked, "ranges") {
@@ -296,6 +299,36 @@ func decoderNetwork(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// wordsNetwork is a block of a transformer, whose attention is spelled out, with a mask of keys.
+func wordsNetwork(t *testing.T) []byte {
+	const words, heads, size = 8, 2, 8
+	b := graph.NewBuilder("words", 20)
+	x := b.Input("x", graph.TensorOf(graph.Float32, graph.Unknown, words, heads*size), "batch")
+	project := func(name string, x graph.TensorID, from, to int64) graph.TensorID {
+		w := weights(from * to)
+		for i := range w { // a wave would be taken for a filter
+			w[i] *= 1 + w[i*i%len(w)]
+		}
+		return b.Add(&graph.Node{Name: name, Op: "MatMul", Inputs: []graph.TensorID{x, b.Floats(name+".weight", []int64{from, to}, w)}}, name)[0]
+	}
+	turned := func(x graph.TensorID, perm ...int64) graph.TensorID {
+		return b.Add(&graph.Node{Name: "turned", Op: "Transpose", Inputs: []graph.TensorID{x}, Attrs: []*graph.Attr{{Name: "perm", Type: graph.AttrInts, Ints: perm}}}, "turned")[0]
+	}
+	shape := b.Ints("heads", []int64{4}, []int64{0, words, heads, size})
+	part := func(name string, perm ...int64) graph.TensorID {
+		return turned(b.Node("Reshape", name+".heads", project(name, x, heads*size, heads*size), shape), perm...)
+	}
+	mask := make([]float32, words)
+	mask[words-1] = -1e30
+	scores := b.Node("Mul", "scaled", b.Node("MatMul", "scores", part("q", 0, 2, 1, 3), part("k", 0, 2, 3, 1)), b.Floats("scale", nil, []float32{0.35}))
+	scores = b.Node("Softmax", "shares", b.Node("Add", "masked", scores, b.Floats("mask", []int64{words}, mask)))
+	y := turned(b.Node("MatMul", "mixed", scores, part("v", 0, 2, 1, 3)), 0, 2, 1, 3)
+	y = b.Node("Add", "sum", x, project("middle", b.Node("Reshape", "joined", y, b.Ints("whole", []int64{3}, []int64{0, words, heads * size})), heads*size, heads*size))
+	y = b.Node("Relu", "relu", project("wide", y, heads*size, 4*heads*size))
+	b.Output(b.Node("Add", "y", x, project("back", y, 4*heads*size, heads*size)))
+	return built(t, b)
 }
 
 // weights are small numbers, no two alike.
