@@ -14,12 +14,12 @@ import (
 
 // checkCmd compares a plan with limits.
 type checkCmd struct {
-	File string `arg:"" in:"the input" help:"A plan, a planned model or a model; - is standard input. The plan of a planned model is verified first; a model is planned for the check, not written."`
+	File string `arg:"" in:"the input" help:"A plan, a model or a bare problem; - is standard input. The plan of a planned model is verified first; a model is planned for the check, not written; the nodes of a bare problem (JSON, gzipped or not) are ordered and its buffers placed."`
 
 	MaxArena  *units.Size `group:"checks" placeholder:"SIZE" help:"Largest arena, such as 512KiB."`
 	MaxPeak   *units.Size `group:"checks" placeholder:"SIZE" help:"Largest peak."`
 	MaxTotal  *units.Size `group:"checks" placeholder:"SIZE" help:"Largest sum of arena and resident."`
-	Baseline  string      `group:"checks" in:"the baseline" placeholder:"PLAN" help:"An older plan whose figures are the limits. Its peak, arena and total must not be exceeded."`
+	Baseline  string      `group:"checks" in:"the baseline" placeholder:"PLAN" help:"An older FILE whose figures are the limits. It is a plan, or beside a bare problem a bare problem. Its peak, arena and total must not be exceeded."`
 	MaxGrowth *percent    `group:"checks" placeholder:"PERCENT" help:"Growth allowed over the baseline, such as 2%. Default 0%."`
 	Format    string      `group:"output" enum:"text,github" default:"text" help:"Form of the lines. github: exceeded limits as workflow annotations."`
 	sourceFlags
@@ -39,21 +39,38 @@ func (c *checkCmd) Run(e *env) error {
 	if err := c.usage(); err != nil {
 		return err
 	}
+	kind, text, err := peek(c.File)
+	if err != nil {
+		return err
+	}
+	in, err := bareProblem(c.File, kind, text)
+	if err != nil {
+		return err
+	}
 	l := plan.Limits{Peak: (*int64)(c.MaxPeak), Arena: (*int64)(c.MaxArena), Total: (*int64)(c.MaxTotal)}
 	if c.MaxGrowth != nil {
 		l.Growth = float64(*c.MaxGrowth)
 	}
+	if in != nil {
+		defer in.close()
+		return c.problem(e, in, l)
+	}
 	if c.Baseline != "" {
-		var err error
 		if l.Baseline, err = c.baseline(); err != nil {
 			return err
 		}
 	}
-	s, err := c.openSingle(e, c.File)
+	s, err := c.openKind(e, c.File, kind, text)
 	if err != nil {
 		return err
 	}
+	if err := c.only(s); err != nil {
+		return err
+	}
 	defer s.close()
+	if err := c.point(s); err != nil {
+		return err
+	}
 	if l.Baseline != nil && l.Baseline.Ranges != nil && len(c.At) > 0 {
 		dims, _ := c.At.Corner()
 		if l.Baseline, err = l.Baseline.At(dims, nil); err != nil {
@@ -65,6 +82,11 @@ func (c *checkCmd) Run(e *env) error {
 			e.say("%s: %s", c.Baseline, report.Setting(x))
 		}
 	}
+	return c.gates(e, s, l)
+}
+
+// gates compares the plan with the limits; it fails with status 1 if one is exceeded.
+func (c *checkCmd) gates(e *env, s *source, l plan.Limits) error {
 	gates := s.plan.Gates(l)
 	met := true
 	for _, g := range gates {

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/optimize"
@@ -71,20 +68,14 @@ func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	packed := bytes.HasPrefix(text, []byte("\x1f\x8b")) || strings.HasSuffix(c.File, ".gz")
-	if kind == isPlan || packed {
-		in := &input{Reader: bufio.NewReaderSize(bytes.NewReader(text), headBytes), name: "standard input", close: func() error { return nil }}
-		if text == nil {
-			if in, err = openInput(c.File); err != nil {
-				return nil, "", err
-			}
-			packed = false // the text has been unpacked
-		}
+	in, err := bareProblem(c.File, kind, text)
+	if err != nil {
+		return nil, "", err
+	}
+	if in != nil {
 		defer in.close()
-		if packed || in.isProblem() {
-			x, err = c.problem(e, in)
-			return x, in.name, err
-		}
+		x, err = c.problem(e, in)
+		return x, in.name, err
 	}
 	s, err := c.openKind(e, c.File, kind, text)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
@@ -71,6 +72,27 @@ func (in *input) isJSON() bool {
 func (in *input) isProblem() bool {
 	head, _ := in.Peek(headBytes)
 	return isProblem(head)
+}
+
+// bareProblem opens a file if it is a scheduling problem; otherwise it returns nil. kind and
+// text are what peek said about it. What is gzipped is no plan and no model.
+func bareProblem(path string, kind sourceKind, text []byte) (*input, error) {
+	packed := bytes.HasPrefix(text, []byte("\x1f\x8b")) || strings.HasSuffix(path, ".gz")
+	if kind != isPlan && !packed {
+		return nil, nil
+	}
+	in := &input{Reader: bufio.NewReaderSize(bytes.NewReader(text), headBytes), name: "standard input", close: func() error { return nil }}
+	if text == nil {
+		var err error
+		if in, err = openInput(path); err != nil {
+			return nil, err
+		}
+		packed = false // the text has been unpacked
+	}
+	if packed || in.isProblem() {
+		return in, nil
+	}
+	return nil, in.close()
 }
 
 // problem reads a scheduling problem.
