@@ -88,12 +88,10 @@ func dequantizeLines(c *Invocation, s *form.Scales) Run {
 	scales := data[float32](c.In[1])
 	zero, hasZero := zeroPoint(c, 2), c.Has(2)
 	zeros := c.Each(4 * min(l.n, grain))
-	several := max(1, grain/l.n) // lines of a part
-	pieces := cuts(l.n, grain)   // parts of a line
 	signed, bytes := byteType(x.Type)
 	var pool *work.Pool
-	one := func(line, from, worker int) {
-		k, at, n := l.first(line), line*l.n+from, min(grain, l.n-from)
+	lines := l.run(func(line, from, n, worker int) {
+		k, at := l.first(line), line*l.n+from
 		d := span[float32](element[float32](out, at), n)
 		if !l.each && bytes {
 			simd.Dequantize(d, span[byte](element[byte](x, at), n), scales[k], simd.Byte{Signed: signed, Zero: int32(zero(k))})
@@ -115,18 +113,28 @@ func dequantizeLines(c *Invocation, s *form.Scales) Run {
 			simd.Sub(d, d, z)
 		}
 		simd.Mul(d, d, scales[k+from:][:n])
+	})
+	return func(w *work.Pool) error {
+		pool = w
+		return lines(w)
 	}
+}
+
+// run makes a kernel from a function that handles n elements of a line, from one of them on.
+func (l scaleLines) run(one func(line, from, n, worker int)) Run {
+	several := max(1, grain/max(l.n, 1)) // lines of a part
+	pieces := cuts(l.n, grain)           // parts of a line
 	part := func(p, worker int) {
 		if pieces > 1 {
-			one(p/pieces, p%pieces*grain, worker)
+			from := p % pieces * grain
+			one(p/pieces, from, min(grain, l.n-from), worker)
 			return
 		}
 		for line := p * several; line < min((p+1)*several, l.count); line++ {
-			one(line, 0, worker)
+			one(line, 0, l.n, worker)
 		}
 	}
 	return func(w *work.Pool) error {
-		pool = w
 		if pieces > 1 {
 			w.For(l.count*pieces, part)
 		} else {

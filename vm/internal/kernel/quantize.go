@@ -44,34 +44,6 @@ func scaleOf(s *form.Scales, i int) int {
 	return 0
 }
 
-// hasRuns reports whether elements with the same scale lie in runs that are long enough
-// for vectors.
-func hasRuns(s *form.Scales) bool { return s.Block == 0 && (s.Inner >= 8 || !s.PerAxis) }
-
-// scaledLines makes a kernel for n elements from a function that handles a run of elements
-// with the same scale, k.
-func scaledLines(s *form.Scales, n int, each func(k, from, n int)) Run {
-	length := n
-	if s.PerAxis {
-		length = s.Inner
-	}
-	pieces := cuts(length, grain)
-	part := func(p, _ int) {
-		line, from := p/pieces, p%pieces*grain
-		k := 0
-		if s.PerAxis {
-			k = line % s.N
-		}
-		each(k, line*length+from, min(grain, length-from))
-	}
-	return func(w *work.Pool) error {
-		if n > 0 {
-			w.For(n/length*pieces, part)
-		}
-		return nil
-	}
-}
-
 // byteType reports whether a dtype is an 8-bit integer, and whether it is signed.
 func byteType(d graph.DType) (signed, is bool) {
 	return d == graph.Int8, d == graph.Int8 || d == graph.Uint8
@@ -106,11 +78,14 @@ func makeQuantize(c *Invocation) (Run, error) {
 	}
 	zero := zeroPoint(c, 2)
 	single := x.Type == graph.Float32 && scale.Type == graph.Float32
-	if signed, is := byteType(out.Type); is && single && hasRuns(s) {
-		return scaledLines(s, out.Len(), func(k, from, n int) {
-			simd.Quantize(span[byte](element[byte](out, from), n), span[float32](element[float32](x, from), n),
-				data[float32](scale)[k], simd.Byte{Signed: signed, Zero: int32(zero(k))})
-		}), nil
+	if signed, is := byteType(out.Type); is && single {
+		if l, ok := scaleLinesOf(s, out.Len()); ok && !l.each {
+			return l.run(func(line, from, n, _ int) {
+				k, at := l.first(line), line*l.n+from
+				simd.Quantize(span[byte](element[byte](out, at), n), span[float32](element[float32](x, at), n),
+					data[float32](scale)[k], simd.Byte{Signed: signed, Zero: int32(zero(k))})
+			}), nil
+		}
 	}
 	n := out.Len()
 	part := func(p, _ int) {
