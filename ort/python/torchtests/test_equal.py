@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import os
 import unittest
+import unittest.mock
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -122,6 +123,33 @@ class TestEqual(unittest.TestCase):
                     self.assertLessEqual(report.peak_bytes, report.limit_bytes)
                     self.assertGreater(report.repeated, 0)
 
+    def test_extra(self) -> None:
+        """Extra time buys a smaller peak: more of it, a smaller one."""
+        peaks = []
+        for extra in ("8%", "20%", 0.5):
+            torch._dynamo.reset()
+            model, inputs = convolutional()
+            partitioner = onnxmem_torch.Partitioner(extra=extra)
+            torch.compile(model, backend=aot_eager(partitioner))(*inputs)
+            (report,) = partitioner.reports
+            self.assertLessEqual(report.extra_percent, {"8%": 8, "20%": 20}.get(str(extra), 50))
+            peaks.append(report.peak_bytes)
+        self.assertLess(peaks[0], report.best_peak_bytes, peaks)
+        self.assertEqual(sorted(peaks, reverse=True), peaks)
+        self.assertLess(peaks[2], peaks[0])
+
+    def test_accumulation(self) -> None:
+        """A limit of everything, in bytes, is less for the step if gradients are kept."""
+        model, inputs = convolutional()
+        size = sum(-(-p.numel() * 4 // 512) * 512 for p in model.parameters())
+        limits = []
+        for accumulate in (False, True):
+            torch._dynamo.reset()
+            with unittest.mock.patch("onnxmem_torch._compile.Partitioner", side_effect=onnxmem_torch.Partitioner) as made:
+                onnxmem_torch.compile(model, limit=10**6, fullgraph=True, backend="aot_eager", accumulate=accumulate)
+            limits.append(made.call_args.kwargs["states"])
+        self.assertEqual(limits, [0, size])
+
     def test_impossible(self) -> None:
         """A limit that no plan meets gives the smallest plan, and says so."""
         with warnings.catch_warnings(record=True) as caught:
@@ -142,6 +170,11 @@ class TestEqual(unittest.TestCase):
         for limit in ("sixty", "0%", -1, "3 pounds", True):
             with self.subTest(limit=limit), self.assertRaisesRegex(ValueError, "expected bytes"):
                 onnxmem_torch.Partitioner(limit)
+        for extra in ("much", -0.1):
+            with self.subTest(extra=extra), self.assertRaisesRegex(ValueError, "expected a share of the time"):
+                onnxmem_torch.Partitioner(extra=extra)
+        with self.assertRaisesRegex(ValueError, "one of the two"):
+            onnxmem_torch.Partitioner("60%", extra="10%")
         with self.assertRaisesRegex(ValueError, "fullgraph=True"):
             onnxmem_torch.compile(nn.Linear(2, 2), limit="1GiB")
 

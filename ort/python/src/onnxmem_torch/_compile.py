@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import torch
 
@@ -25,18 +25,25 @@ def states(optimizer: Any) -> int:
             kept = 1 + bool(group["momentum"]) + bool(group["centered"])
         kept += bool(group.get("amsgrad"))
         for p in group["params"]:
-            size = p.numel() * p.element_size()
-            count += kept * -(-size // BLOCK) * BLOCK
+            count += kept * _rounded(p)
     return count
+
+
+def _rounded(parameter: Any) -> int:
+    """Return the bytes of a tensor like a parameter."""
+    size: int = parameter.numel() * parameter.element_size()
+    return -(-size // BLOCK) * BLOCK
 
 
 def compile(
     model: Any,
     *,
     limit: Limit = None,
+    extra: Union[None, str, float] = None,
     backend: str = "inductor",
     optimizer: Optional[Any] = None,
     updates: bool = True,
+    accumulate: bool = False,
     strict: bool = False,
     effort: str = "fast",
     **options: Any,
@@ -47,13 +54,15 @@ def compile(
 
     limit is a share of the peak of the best order without recomputation, parameters and
     optimizer states apart, or a size such as "20GiB" of everything, which asks for
-    fullgraph=True and for the optimizer, whose states count.
+    fullgraph=True and for the optimizer, whose states count. Instead of it, extra is the
+    time that may be added, such as "10%", for the smallest peak that this buys.
 
     With an optimizer (SGD, Adam, AdamW) each parameter is updated within the backward
     pass, as soon as its gradient is there, which then is freed: ``backward()`` leaves no
     gradients, and ``optimizer.step()`` only ends the step. So gradients cannot be clipped,
     scaled or accumulated; what would go wrong unseen raises, but clipping does nothing.
-    updates=False counts the optimizer's states alone.
+    updates=False counts the optimizer's states alone. accumulate says that gradients are
+    kept from call to call: they count, too, and updates stay apart.
 
     backend is "inductor" or
     "aot_eager". options are further ones of torch.compile.
@@ -64,12 +73,16 @@ def compile(
     size, _ = parse(limit)
     if size is not None and not options.get("fullgraph"):
         raise ValueError(f"limit {limit!r}: bytes are of the whole step: say fullgraph=True, or give a share such as '60%'")
+    kept = states(optimizer) if optimizer is not None else 0
+    if accumulate:
+        kept += sum(_rounded(p) for p in model.parameters() if p.requires_grad)
     partitioner = Partitioner(
         limit,
-        states=states(optimizer) if optimizer is not None else 0,
+        extra=extra,
+        states=kept,
         strict=strict,
         effort=effort,
-        updates=Updates(optimizer) if optimizer is not None and updates else None,
+        updates=Updates.of_optimizer(optimizer) if optimizer is not None and updates and not accumulate else None,
     )
     if backend == "inductor":
         given = {**options.pop("options", {}), "custom_partitioner_fn": partitioner}

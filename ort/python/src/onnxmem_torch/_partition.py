@@ -80,6 +80,19 @@ def parse(limit: Limit) -> tuple[Optional[int], Optional[float]]:
     raise ValueError(f'limit {limit!r}: expected bytes, a size such as "20GiB", a share such as "60%", or None')
 
 
+def parse_extra(extra: Union[None, str, float]) -> Optional[float]:
+    """Return extra time in per cent: of "10%" or 0.1 it is 10; ValueError says what it looks like."""
+    if extra is None:
+        return None
+    try:
+        percent = float(extra[:-1]) if isinstance(extra, str) and extra.endswith("%") else 100 * float(extra)
+        if percent >= 0:
+            return percent
+    except ValueError:
+        pass
+    raise ValueError(f'extra {extra!r}: expected a share of the time, such as "10%" or 0.1')
+
+
 class Partitioner(CustomPartitionerFn):
     """Plans each joint graph of forward and backward below a limit.
 
@@ -87,7 +100,8 @@ class Partitioner(CustomPartitionerFn):
 
     It is also a ``partition_fn`` of ``aot_autograd``. A percentage is of the peak of the best
     order without recomputation, parameters and optimizer states apart; bytes mean
-    everything, so the states have to be given, in bytes. What cannot be planned takes
+    everything, so the states have to be given, in bytes. Instead of a limit, extra is the
+    time that may be added, such as "10%", for the smallest peak that it buys. What cannot be planned takes
     PyTorch's min-cut, with a warning; strict raises instead, also where no plan meets
     the limit. cost gives the seconds of a node; updates let the backward pass update the
     parameters.
@@ -97,6 +111,7 @@ class Partitioner(CustomPartitionerFn):
         self,
         limit: Limit = None,
         *,
+        extra: Union[None, str, float] = None,
         states: int = 0,
         strict: bool = False,
         effort: str = "fast",
@@ -104,6 +119,9 @@ class Partitioner(CustomPartitionerFn):
         updates: Optional[Updates] = None,
     ) -> None:
         parse(limit)
+        self.extra = parse_extra(extra)
+        if limit is not None and extra is not None:
+            raise ValueError(f"limit {limit!r} and extra {extra!r}: expected one of the two")
         self.limit, self.states, self.strict, self.effort, self.cost = limit, states, strict, effort, cost
         self.updates = updates
         #: What was planned, graph by graph.
@@ -117,7 +135,7 @@ class Partitioner(CustomPartitionerFn):
     def uuid(self) -> bytes:
         """Return what makes a plan: Inductor keeps compiled graphs under it."""
         inside = None if self.updates is None else self.updates.key()
-        return _hash(repr((inside, self.limit, self.states, self.effort, self.strict, getattr(self.cost, "__qualname__", None), planner())))
+        return _hash(repr((inside, self.extra, self.limit, self.states, self.effort, self.strict, getattr(self.cost, "__qualname__", None), planner())))
 
     def __call__(
         self,
@@ -132,7 +150,7 @@ class Partitioner(CustomPartitionerFn):
         try:
             if _region(gm):
                 raise Unsupported("a region that is compiled once for several calls is planned by none of them")
-            planned = self.plan(gm, num_fwd_outputs)
+            planned = self.plan(gm, num_fwd_outputs, compiler)
             parts = split(gm, planned.step, order(planned.step, planned.steps), static_lifetime_input_indices)
         except LimitError:
             raise
@@ -165,8 +183,10 @@ class Partitioner(CustomPartitionerFn):
                 "graphs",
             )
 
-    def plan(self, gm: fx.GraphModule, num_fwd_outputs: int) -> PlannedStep:
+    def plan(self, gm: fx.GraphModule, num_fwd_outputs: int, compiler: str = "") -> PlannedStep:
         """Return a graph's plan below the limit; LimitError if there is none and strict was asked for."""
+        # Inductor has no kernel for a half, and draws by seeds, which may be done again.
+        halves = compiler != "inductor"
         step = self._step(prepare(gm.graph, num_fwd_outputs), num_fwd_outputs)
         best = plan(step.problem(), None, self.effort)
         limit = self._limit(step, best.best_peak_bytes)
@@ -174,8 +194,8 @@ class Partitioner(CustomPartitionerFn):
         if self.updates is not None:
             step, found = self._inside(step, num_fwd_outputs)
         assert found.peak_bytes is not None
-        if limit is not None and limit < found.peak_bytes:
-            step, found, warning = self._below(step, num_fwd_outputs, limit)
+        if self.extra is not None or (limit is not None and limit < found.peak_bytes):
+            step, found, warning = self._below(step, num_fwd_outputs, limit, halves)
         assert found.steps is not None and found.peak_bytes is not None
         report = Report(
             peak_bytes=found.peak_bytes,
@@ -209,20 +229,36 @@ class Partitioner(CustomPartitionerFn):
             return int(share * best)
         return None if size is None else max(size - self.states - _resident(step), 1)
 
-    def _below(self, step: Step, num_fwd_outputs: int, limit: int) -> tuple[Step, Plan, Optional[str]]:
-        """Plan below a limit. Dropouts are in two where their products run again, and one kernel elsewhere."""
-        names = [n.name for n in dropouts(step.graph)]
+    def _below(
+        self, step: Step, num_fwd_outputs: int, limit: Optional[int], halves: bool
+    ) -> tuple[Step, Plan, Optional[str]]:
+        """Plan below a limit, or within the extra time. Dropouts are in two where their products run again, and one kernel elsewhere."""
+        names = [n.name for n in dropouts(step.graph)] if halves else []
         halved = self._step(halve(step.graph, names), num_fwd_outputs) if names else step
-        found, warning = self._search(halved, limit)
+        found, warning = self._within(halved) if limit is None else self._search(halved, limit)
         assert found.steps is not None
         again = {halved.kernels[s].name for s, count in Counter(found.steps).items() if count > 1 and s != halved.boundary}
         few = [n for n in names if product(n) in again]
         if len(few) < len(names):
             other = self._step(halve(step.graph, few), num_fwd_outputs)
-            joined = plan(other.problem(), limit if found.feasible else found.peak_bytes, self.effort)
-            if joined.feasible:
+            joined = plan(other.problem(), limit if limit and found.feasible else found.peak_bytes, self.effort)
+            if joined.feasible and (limit is not None or joined.extra_percent <= (self.extra or 0)):
                 return other, replace(joined, seconds=joined.seconds + found.seconds), warning
         return halved, found, warning
+
+    def _within(self, step: Step) -> tuple[Plan, None]:
+        """Return a plan of the smallest peak that the extra time buys, found by halving."""
+        assert self.extra is not None
+        problem = step.problem()
+        found = plan(problem, None, self.effort)
+        low, high = 0, found.best_peak_bytes
+        for _ in range(8):
+            tried = plan(problem, max((low + high) // 2, 1), self.effort)
+            if tried.feasible and tried.peak_bytes is not None and tried.extra_percent <= self.extra:
+                found, high = tried, min((low + high) // 2, tried.peak_bytes)
+            else:
+                low = (low + high) // 2
+        return found, None
 
     def _search(self, step: Step, limit: int) -> tuple[Plan, Optional[str]]:
         """Return a plan below the limit, else the smallest that is found, with a text that says so."""

@@ -50,10 +50,15 @@ class Updates:
         self._places: dict[tuple[int, torch.Size], tuple[dict[str, Any], Any]] = {}
         #: What was updated since the last step of the optimizer.
         self._done: set[Any] = set()
-        # The optimizer keeps this object, and with it the registration.
+        # The optimizer keeps this object by its hooks, and so the registration.
         optimizer.register_step_pre_hook(self._before)
         optimizer.register_step_post_hook(self._after)
         _all.add(self)
+
+    @staticmethod
+    def of_optimizer(optimizer: Any) -> Updates:
+        """Return the updates of an optimizer, of which there is one object for all graphs."""
+        return next((u for u in _all if u.optimizer is optimizer), None) or Updates(optimizer)
 
     def of(self, parameter: torch.Tensor) -> Optional[tuple[dict[str, Any], Any]]:
         """Return the group and the parameter that lie in a tensor's memory."""
