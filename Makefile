@@ -131,6 +131,10 @@ gpu-kit: build ## build build/gpu, whose `run` checks and measures on a machine 
 gpu: gpu-kit ## check and measure on the GPU of this machine; PARTS='networks tests', NETWORKS='resnet50 bert', BATCH=8, TIME_LIMIT=9m, OUT=FOLDER
 	@build/gpu/run
 
+.PHONY: gpu-torch
+gpu-torch: build ## measure PyTorch's steps below limits on the GPU of this machine (PyTorch 2.11 or later, 14 minutes); ARGS='--out FILE', --help
+	@PYTHONPATH=ort/python/src:python/src ONNXMEM_COMMAND=bin/onnxmem python3 bench/gpu/steps_torch.py $(ARGS)
+
 # The version of NVIDIA's compiler that the kernels are tested with; its licence is NVIDIA's.
 NVRTC_WHEEL := nvidia-cuda-nvrtc==13.0.88
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from . import settings
-from .table import table
 
 
 def main() -> int:
@@ -17,7 +16,7 @@ def main() -> int:
     parser.add_argument("--subset", action="store_true", help="a minute's worth of them, one limit for each network")
     parser.add_argument("--table", type=Path, metavar="FILE", help="write the peaks of the networks as a table")
     args = parser.parse_args()
-    settings.subset = args.subset
+    settings.subset, settings.file = args.subset, args.table
     warnings.filterwarnings("ignore")
     folder = Path(__file__).parent
     found = unittest.defaultTestLoader.discover(str(folder), top_level_dir=str(folder.parent))
@@ -26,8 +25,6 @@ def main() -> int:
         print(f"no test has a name with {' or '.join(args.names)}", file=sys.stderr)
         return 2
     result = unittest.TextTestRunner(verbosity=2 if args.names else 1).run(unittest.TestSuite(chosen))
-    if args.table:
-        args.table.write_text(table(settings.rows), encoding="utf-8")
     return 0 if result.wasSuccessful() else 1
 
 

@@ -1,9 +1,8 @@
 """What a run of these tests covers, and what it found."""
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from .test_networks import Row
+from .table import Row, table
 
 #: The tests of the subset: about a minute of processor time.
 SUBSET = {
@@ -19,7 +18,16 @@ SUBSET = {
 }
 
 subset = False
-rows: "list[Row]" = []
+#: Where the table of peaks is written, if anywhere.
+file: Path | None = None
+_rows: list[Row] = []
+
+
+def found(row: Row) -> None:
+    """Add a line to the table, which is written at once: a whole run takes long."""
+    _rows.append(row)
+    if file is not None:
+        file.write_text(table(_rows), encoding="utf-8")
 
 
 def limits() -> tuple[str, ...]:

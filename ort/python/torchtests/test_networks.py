@@ -13,7 +13,6 @@ import os
 import sys
 import unittest
 from collections.abc import Callable
-from dataclasses import dataclass
 
 os.environ.setdefault("ONNXMEM_PLANS", "")  # what an earlier version planned must not be found
 
@@ -24,25 +23,10 @@ import onnxmem_torch
 from . import settings
 from .networks import NETWORKS, Network
 from .steps import Compiled, Trainer, inductor, kernels, min_cut
+from .table import Row
 
 # A network that computes in float32 whatever its parameters are (normalizations, rotations).
 _ROUNDING = 1e-6
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of docs/results/torch-compile.md: sizes are bytes."""
-
-    network: str
-    limit: str
-    met: bool
-    best: int
-    planned: int
-    measured: int
-    blocks: int
-    repeated: int
-    extra: float
-    bound: float | None
 
 
 def check_kernels(case: unittest.TestCase, network: Network) -> None:
@@ -62,7 +46,7 @@ def check_kernels(case: unittest.TestCase, network: Network) -> None:
                 measured = trainer.measure(compiled.step(name))
                 case.assertLessEqual(measured.tensors, report.peak_bytes)
                 met = report.warning is None
-                settings.rows.append(Row(network.name, limit, met, report.best_peak_bytes, report.peak_bytes, measured.tensors, measured.blocks, report.repeated, report.extra_percent, report.extra_bound_percent))
+                settings.found(Row(network.name, limit, met, report.best_peak_bytes, report.peak_bytes, measured.tensors, measured.blocks, report.repeated, report.extra_percent, report.extra_bound_percent))
 
 
 def check_inductor(case: unittest.TestCase, network: Network) -> None:

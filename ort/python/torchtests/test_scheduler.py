@@ -115,11 +115,11 @@ class TestOrder(unittest.TestCase):
 
     def test_inductor_keeps_the_order(self) -> None:
         """Its own reordering stands behind the pass, and finds nothing better."""
-        peaks = []
+        peaks: list[int] = []
 
         def reorder(nodes: list[Any], buffers: dict[str, Any], fused: dict[str, Any], *rest: Any) -> list[Any]:
             inputs, outputs = OrderedSet(V.graph.graph_inputs), OrderedSet(V.graph.get_output_names())
-            order = original(nodes, buffers, fused, *rest)
+            order: list[Any] = original(nodes, buffers, fused, *rest)
             peaks.append(memory.prepare_planning_info(order, buffers, fused, inputs, outputs)[0])
             return order
 

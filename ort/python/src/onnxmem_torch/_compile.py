@@ -6,7 +6,9 @@ from typing import Any, Optional, Union
 
 import torch
 
-from ._partition import Limit, Partitioner, parse
+from ._arena import in_arena
+from ._distributed import examine
+from ._partition import Limit, Partitioner, PlanWarning, parse
 from ._storages import BLOCK
 from ._updates import Updates
 
@@ -44,6 +46,7 @@ def compile(
     optimizer: Optional[Any] = None,
     updates: bool = True,
     accumulate: bool = False,
+    arena: bool = False,
     strict: bool = False,
     effort: str = "fast",
     **options: Any,
@@ -64,8 +67,13 @@ def compile(
     updates=False counts the optimizer's states alone. accumulate says that gradients are
     kept from call to call: they count, too, and updates stay apart.
 
-    backend is "inductor" or
-    "aot_eager". options are further ones of torch.compile.
+    arena=True, on CUDA, takes the memory of the steps from packed arenas, as install() does,
+    and each call begins an iteration(): a tight plan leaves more holes in the memory of
+    PyTorch's allocator. It has to come before the first use of CUDA.
+
+    backend is "inductor" or "aot_eager". options are further ones of torch.compile.
+
+    A model in shards (FSDP) is refused with NotImplementedError.
 
     What cannot be planned takes PyTorch's own partitioner, with a warning that says why; a
     limit that no plan meets gives the smallest plan, with a warning. strict raises instead.
@@ -84,6 +92,12 @@ def compile(
         effort=effort,
         updates=Updates.of_optimizer(optimizer) if optimizer is not None and updates and not accumulate else None,
     )
+    examine(model, PlanWarning)
+    compiled = _compiled(model, backend, partitioner, options)
+    return in_arena(compiled) if arena else compiled
+
+
+def _compiled(model: Any, backend: str, partitioner: Partitioner, options: dict[str, Any]) -> Any:
     if backend == "inductor":
         given = {**options.pop("options", {}), "custom_partitioner_fn": partitioner}
         return torch.compile(model, backend="inductor", options=given, **options)
