@@ -1,6 +1,8 @@
 package autodiff
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -45,18 +47,25 @@ func (s *trainer) fuseAttention() error {
 	trained := s.dependents()
 	gone := map[*graph.Node]bool{}
 	whole := map[*graph.Node]attentionGroup{}
+	kept := map[string]int{} // attentions that keep their scores, by the reason
 	for _, n := range s.g.Nodes {
 		if n.Op != "Softmax" {
 			continue
 		}
 		a, ok := m.attentionOf(n)
 		if !ok || trained[a.bias] {
+			if why := m.keepsScores(n, ok); why != "" {
+				kept[why]++
+			}
 			continue
 		}
 		for _, k := range a.inner {
 			gone[k] = true
 		}
 		whole[a.last] = a
+	}
+	for _, why := range slices.Sorted(maps.Keys(kept)) {
+		s.step.Warnings = append(s.step.Warnings, fmt.Sprintf("--attention: %d of %d attentions keep their scores: %s", kept[why], len(whole)+total(kept), why))
 	}
 	nodes := s.g.Nodes
 	s.g.Nodes = nil
@@ -71,6 +80,43 @@ func (s *trainer) fuseAttention() error {
 	s.of, s.scope = "", ""
 	s.g.Link()
 	return s.err
+}
+
+func total(counts map[string]int) (n int) {
+	for _, k := range counts {
+		n += k
+	}
+	return n
+}
+
+// keepsScores says why attention with a Softmax stays as it is; it returns "" if the Softmax is
+// none of attention's, whose weights a product reads. grouped: but for the bias, it is one.
+func (m *matcher) keepsScores(n *graph.Node, grouped bool) string {
+	why, p := "", n.Outputs[0]
+	for seen := 0; seen < 4; seen++ {
+		var next *graph.Node
+		for _, r := range m.readers[p] {
+			if r != nil && r.Domain == "" && slices.Contains([]string{"MatMul", "Dropout", "Cast", "Where"}, r.Op) {
+				next = r
+			}
+		}
+		switch {
+		case next == nil, next.Op == "MatMul" && next.Inputs[0] != p:
+			return ""
+		case next.Op == "MatMul" && why != "":
+			return why
+		case next.Op == "MatMul" && grouped:
+			return "what is added to these is trained"
+		case next.Op == "MatMul" && (!m.typeOf(n.Inputs[0]).Exact() || m.rank(n.Inputs[0]) != 4):
+			return "these do not have four axes"
+		case next.Op == "MatMul":
+			return "these are made, or read, in a form that is not known"
+		case next.Op == "Dropout":
+			why = "a Dropout follows the Softmax, whose mask has a number for each score"
+		}
+		p = next.Outputs[0]
+	}
+	return ""
 }
 
 // dependents are the tensors that depend on a parameter.

@@ -3,6 +3,7 @@ package autodiff
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -56,34 +57,38 @@ func (b *builder) masked(seen func(i, j int) bool) ID {
 var attentionForms = []struct {
 	name    string
 	is      bool
+	says    string // part of the note, if it stays as it is
 	between func(b *builder, scores ID) ID
 }{
-	{"plain", true, func(b *builder, s ID) ID { return b.softmax(s) }},
-	{"bias", true, func(b *builder, s ID) ID {
+	{"plain", true, "", func(b *builder, s ID) ID { return b.softmax(s) }},
+	{"bias", true, "", func(b *builder, s ID) ID {
 		return b.softmax(b.op("biased", "Add", nil, b.input("bias", b.real(2, 1, 1, 5)), s))
 	}},
-	{"causal", true, func(b *builder, s ID) ID {
+	{"causal", true, "", func(b *builder, s ID) ID {
 		seen := b.masked(func(i, j int) bool { return j <= i })
 		return b.softmax(b.op("kept", "Where", nil, seen, s, b.constant("least", -1e4)))
 	}},
-	{"replaced where a flag is set", true, func(b *builder, s ID) ID {
+	{"replaced where a flag is set", true, "", func(b *builder, s ID) ID {
 		hidden := b.masked(func(i, j int) bool { return j > i })
 		return b.softmax(b.op("kept", "Where", nil, hidden, b.constant("least", -3e38), b.op("biased", "Add", nil, s, b.input("bias", b.real(5)))))
 	}},
-	{"rows without keys", true, func(b *builder, s ID) ID {
+	{"rows without keys", true, "", func(b *builder, s ID) ID {
 		seen := b.masked(func(i, j int) bool { return j < i })
 		s = b.softmax(b.op("kept", "Where", nil, seen, s, b.constant("least", math.Inf(-1))))
 		return b.op("safe", "Where", nil, b.op("undefined", "IsNaN", nil, s), b.constant("zero", 0), s)
 	}},
-	{"trained bias", false, func(b *builder, s ID) ID {
+	{"trained bias", false, "1 of 1 attentions keep their scores: what is added to these is trained", func(b *builder, s ID) ID {
 		return b.softmax(b.op("biased", "Add", nil, s, b.weights("bias.weight", 2, 5, 5)))
 	}},
-	{"weights are read elsewhere", false, func(b *builder, s ID) ID {
+	{"weights are read elsewhere", false, "", func(b *builder, s ID) ID {
 		p := b.softmax(s)
 		return b.op("both", "Mul", nil, p, b.op("again", "Tanh", nil, p))
 	}},
-	{"along another axis", false, func(b *builder, s ID) ID {
+	{"along another axis", false, "in a form that is not known", func(b *builder, s ID) ID {
 		return b.op("weights", "Softmax", attrs{"axis": 2}, s)
+	}},
+	{"dropout of weights", false, "a Dropout follows the Softmax", func(b *builder, s ID) ID {
+		return b.op("dropped", "Dropout", attrs{"seed": 3}, b.softmax(s), b.constant("ratio", 0.5))
 	}},
 }
 
@@ -106,6 +111,9 @@ func TestAttention(t *testing.T) {
 			}
 			if want := []string{graph.FlashAttention, graph.FlashAttentionGrad}; c.is != slices.Equal(calls, want) || !c.is && calls != nil {
 				t.Fatalf("calls of %v, expected attention to be one node: %t", calls, c.is)
+			}
+			if notes := strings.Join(step.Warnings, "\n"); !strings.Contains(notes, c.says) || c.is && strings.Contains(notes, "--attention") {
+				t.Errorf("notes %q, expected %q", notes, c.says)
 			}
 			given, names := feedsOf(t, plain, feeds), append(gradientsOf(plain), "loss")
 			want, err := reference.Eval(plain.Model, given, names...)
