@@ -17,7 +17,7 @@ type bound struct {
 	met   map[int32]bool // the nodes that add was called for
 	none  bool           // Options.NoBound
 	asked []int64        // the limits at which hulls must be exact; nil: all
-	floor Obstacle       // see floorOf
+	floor Obstacle       // see floorOf and Solver.proveLeast
 }
 
 // hull holds minimum cuts of one node as corners, from the fewest bytes to the least

@@ -46,9 +46,7 @@ func (s *Solver) reachLeast(w *work, all []*chainer) []*chainer {
 		return all
 	}
 	s.reached = true
-	nodes := int64(len(s.p.Nodes))
-	s.bound.asked = []int64{s.bound.floor.Bytes}
-	s.prove(w, all[0], s.bound.asked, max(leastCuts, min(nodes*nodes/fastCuts, boundWork))/s.sharedBy)
+	s.proveLeast(w, all[0])
 	others := s.archive
 	s.archive = nil
 	for _, c := range all {
@@ -60,6 +58,21 @@ func (s *Solver) reachLeast(w *work, all []*chainer) []*chainer {
 		s.archive.put(x)
 	}
 	return all
+}
+
+// proveLeast raises the floor of the bound. Its hulls are exact at their low ends alone, so they must
+// not stand in the place of those for other limits.
+func (s *Solver) proveLeast(w *work, c *chainer) {
+	nodes := int64(len(s.p.Nodes))
+	most := max(leastCuts, min(nodes*nodes/fastCuts, boundWork)) / s.sharedBy
+	kept := s.bound
+	s.bound = newBound(s.p, s.costs, s.rules, s.opt)
+	s.bound.asked = []int64{kept.floor.Bytes}
+	s.prove(w, c, s.bound.asked, most)
+	if x := s.bound.highest(); x.Bytes > kept.floor.Bytes {
+		kept.floor = x
+	}
+	s.bound = kept
 }
 
 // lower looks for plans below the lowest one. It plans for the bound itself first, and then

@@ -37,6 +37,10 @@ func TestLeast(t *testing.T) {
 			if again, _ := solver(t, p, Options{Effort: effort}); again.Solve(context.Background(), x.PeakBytes).Feasible != Found {
 				t.Errorf("graph %d: the smallest peak found is %d, but no plan keeps it", k, x.PeakBytes)
 			}
+			fresh, _ := solver(t, p, Options{Effort: effort})
+			if y, z := s.Solve(context.Background(), best*3/4), fresh.Solve(context.Background(), best*3/4); y.LowerBound < z.LowerBound {
+				t.Errorf("graph %d: after Least, the extra time within %d is at least %d, without it %d", k, best*3/4, y.LowerBound, z.LowerBound)
+			}
 			for limit := x.LeastBytes; limit < x.PeakBytes; limit++ {
 				if y := s.Solve(context.Background(), limit); y.Feasible == Found {
 					t.Errorf("graph %d: the smallest peak found is %d, and there is a plan within %d", k, x.PeakBytes, limit)

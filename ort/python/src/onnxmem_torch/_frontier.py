@@ -12,10 +12,12 @@ import torch
 
 from onnxmem._command import call
 
+from ._costs import device_of
 from ._curve import lines_of, picture, size, table
 from ._estimate import Least, bound
 from ._fake import module_of
 from ._problem import step_of
+from ._step import Step
 from ._trace import joint
 
 
@@ -103,7 +105,16 @@ def frontier(
     lowest = Point(percent, result["peak_bytes"], result["extra_cost_percent"], result["extra_cost_lower_bound_percent"])
     points = [p for p in points if p.limit_bytes > lowest.limit_bytes]
     title = f"{type(module_of(model)).__name__}: limits of a training step, of {size(best)}"
-    return Frontier(title, best, points, lowest, bound(step, result["least"]), [f"as one graph; torch.compile breaks it: {traced.breaks}"] if traced.breaks else [])
+    notes = [f"times by the roofline of {_prices(step)}, each kernel by itself"]
+    if traced.breaks:
+        notes.append(f"as one graph; torch.compile breaks it: {traced.breaks}")
+    return Frontier(title, best, points, lowest, bound(step, result["least"]), notes)
+
+
+def _prices(step: Step) -> str:
+    """Say what device times are those of."""
+    d = device_of(step.graph)
+    return f"{d.name} ({d.flops / 1e12:g} TFLOP/s, {d.bytes / 1e9:g} GB/s)"
 
 
 def _point(x: Mapping[str, Any], best: int) -> Point:
