@@ -146,6 +146,7 @@ class Estimate:
             if any(counts):
                 rows.append(["  " + PLURALS[kind], *(size(c) if c else "" for c in counts)])
         rows.append(["caching allocator", *(size(w.reserve.caching) for w in ways)])
+        rows.append(["  expandable_segments", *(size(w.reserve.expandable) for w in ways)])
         rows.append(["packed arena", *(size(w.reserve.arena) for w in ways)])
         rows.append(["peak of everything", *(size(self.peak(w.name)) for w in ways)])
         rows.append(["reserved", *(size(self.reserved(w.name)) for w in ways)])

@@ -18,6 +18,8 @@ class Reserve:
 
     #: By CUDA's caching allocator with its default settings.
     caching: int
+    #: By the same with ``expandable_segments:True``.
+    expandable: int
     #: By the packed arena of this package.
     arena: int
 
@@ -34,6 +36,7 @@ def reserve(load: Load) -> Reserve:
         for begins, k in load.events():
             lines.append(json.dumps({"alloc": k, "size": load.blocks[k].bytes} if begins else {"free": k}))
     if len(lines) == _ROUNDS:
-        return Reserve(0, 0)
+        return Reserve(0, 0, 0)
     result: dict[str, Any] = call(["pack", "--trace", "-", "--json", "--effort=fast", f"--align={BLOCK}"], "\n".join(lines).encode()).result or {}
-    return Reserve(result["reserved_bytes"]["pytorch"], result["arena_bytes"])
+    reserved = result["reserved_bytes"]
+    return Reserve(reserved["pytorch"], reserved["pytorch-expandable"], result["arena_bytes"])
