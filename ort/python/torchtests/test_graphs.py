@@ -23,6 +23,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 import onnxmem_torch
 from onnxmem_torch._compile import aot_eager
+from onnxmem_torch._step import Step
 
 WIDTH = 32
 
@@ -216,6 +217,19 @@ class TestGraphs(unittest.TestCase):
                 reports = self.compare(function, "70%").reports
                 self.assertGreater(reports[0].repeated, 0)
                 self.assertLessEqual(reports[0].peak_bytes, reports[0].limit_bytes or 0)
+
+    def test_must_save(self) -> None:
+        """What a checkpoint's policy saves does not run again; its other wishes are no orders."""
+        graph = torch.fx.Graph()
+        x = graph.placeholder("primals_1")
+        kept, free = (graph.call_function(torch.ops.aten.sin.default, (x,)) for _ in range(2))
+        for node in (x, kept, free):
+            node.meta["val"] = torch.empty(8, device="meta")
+        kept.meta["recompute"], free.meta["recompute"] = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.MUST_RECOMPUTE
+        graph.output((kept, free))
+        step = Step(graph, 2)
+        self.assertEqual([n.get("once", False) for n in step.nodes], [True, False, True])
+        self.assertEqual(step.boundary, 2)
 
     def test_draws(self) -> None:
         """Random operators draw once, in order; the mask of a dropout is kept where its product is not."""

@@ -15,6 +15,7 @@ from typing import Any, Optional, Union
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
+from torch.utils.checkpoint import CheckpointPolicy
 
 from ._costs import device_of, seconds
 from ._storages import Owner, Storages, impure, nbytes, symbolic, tensors, writes, written
@@ -222,6 +223,8 @@ class Step:
             # A kernel whose result's size only the data tells has one size.
             if draw or higher or effects or writes(n) or symbolic(n) or n.meta.get("unbacked_bindings"):
                 self._once(i, n)
+            if n.meta.get("recompute") is CheckpointPolicy.MUST_SAVE:  # a policy of torch.utils.checkpoint
+                self.nodes[i]["once"] = True
             if draw or higher:  # a higher-order operator may draw inside
                 if draws is not None:
                     self._control(draws, i)
