@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // Attention that models spell out as products and a Softmax keeps its weights for the backward
@@ -92,31 +93,44 @@ func total(counts map[string]int) (n int) {
 // keepsScores says why attention with a Softmax stays as it is; it returns "" if the Softmax is
 // none of attention's, whose weights a product reads. grouped: but for the bias, it is one.
 func (m *matcher) keepsScores(n *graph.Node, grouped bool) string {
-	why, p := "", n.Outputs[0]
-	for seen := 0; seen < 4; seen++ {
-		var next *graph.Node
-		for _, r := range m.readers[p] {
-			if r != nil && r.Domain == "" && slices.Contains([]string{"MatMul", "Dropout", "Cast", "Where"}, r.Op) {
-				next = r
-			}
-		}
-		switch {
-		case next == nil, next.Op == "MatMul" && next.Inputs[0] != p:
+	p, why := n.Outputs[0], "these are made, or read, in a form that is not known"
+	switch {
+	case grouped:
+		why = "what is added to these is trained"
+	case !m.typeOf(n.Inputs[0]).Exact() || m.rank(n.Inputs[0]) != 4:
+		why = "these do not have four axes"
+	}
+	for range 4 {
+		next := m.reads(p)
+		if next == nil {
 			return ""
-		case next.Op == "MatMul" && why != "":
+		}
+		if ops.IsProduct(next) {
 			return why
-		case next.Op == "MatMul" && grouped:
-			return "what is added to these is trained"
-		case next.Op == "MatMul" && (!m.typeOf(n.Inputs[0]).Exact() || m.rank(n.Inputs[0]) != 4):
-			return "these do not have four axes"
-		case next.Op == "MatMul":
-			return "these are made, or read, in a form that is not known"
-		case next.Op == "Dropout":
+		}
+		switch next.Op {
+		case "Dropout":
 			why = "a Dropout follows the Softmax, whose mask has a number for each score"
 		}
 		p = next.Outputs[0]
 	}
 	return ""
+}
+
+// reads returns the product whose left side a tensor is, else a node that returns a tensor of its shape.
+func (m *matcher) reads(t ID) (next *graph.Node) {
+	for _, r := range m.readers[t] {
+		switch {
+		case r == nil:
+		case ops.IsProduct(r):
+			if r.Inputs[0] == t {
+				return r
+			}
+		case next == nil && m.hasShape(r.Outputs[0], m.shape(t)):
+			next = r
+		}
+	}
+	return next
 }
 
 // dependents are the tensors that depend on a parameter.
@@ -244,7 +258,7 @@ func (m *matcher) scoresOf(t ID, a *attentionGroup) bool {
 // given is the one element of a constant, before casts: numbers of a node are not rounded to the type
 // in which the nodes that it stands for took them.
 func (m *matcher) given(t ID) (float64, bool) {
-	for n := m.maker[t]; n != nil && n.Domain == "" && n.Op == "Cast"; n = m.maker[t] {
+	for n := m.maker[t]; n != nil && ops.Casts(n); n = m.maker[t] {
 		t = n.Inputs[0]
 	}
 	return m.scalarConstant(t)
