@@ -254,6 +254,13 @@ class Estimates(unittest.TestCase):
         self.assertIn("labels", traced.titles.values())
         self.assertIn("smallest", onnxmem_torch.estimate(model, {"input_ids": ids, "labels": ids.clone()}).ways)
 
+    def test_function(self) -> None:
+        """A function's parameters are not known, so that they would be given fake gradients."""
+        layer = nn.Linear(8, 8)
+        with self.assertRaisesRegex(TypeError, "the model is function: expected a torch.nn.Module"):
+            onnxmem_torch.estimate(lambda x: layer(x).sum(), torch.zeros(2, 8))
+        self.assertIsNone(layer.weight.grad)
+
     def test_no_loss(self) -> None:
         model, x = mixer()
         with self.assertRaisesRegex(ValueError, r"a tensor of shape \(512, 96\): expected a scalar loss"):

@@ -134,9 +134,9 @@ def eager(
     """
     model = module_of(model)
     args, named = fakes.call(call_of(inputs, kwargs))
-    names = {id(m): name for name, m in model.named_modules()} if isinstance(model, torch.nn.Module) else {}
+    names = {id(m): name for name, m in model.named_modules()}
     with fakes.within(model), torch.set_grad_enabled(training), fakes.mode:
-        owned = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+        owned = [*model.parameters(), *model.buffers()]
         states: list[torch.Tensor] = []
         update = None
         if optimizer is not None and training:

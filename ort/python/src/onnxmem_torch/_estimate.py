@@ -204,15 +204,15 @@ def estimate(
     model = module_of(model)
     given = call_of(inputs, kwargs)
     if training is None:
-        training = bool(getattr(model, "training", True)) and torch.is_grad_enabled()
-    parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
+        training = model.training and torch.is_grad_enabled()
+    parameters = list(model.parameters())
     fakes = Fakes((given, parameters), device)
     load, states = eager(model, inputs, kwargs, fakes=fakes, training=training, loss=loss, optimizer=optimizer)
     ways = {"eager": Way("eager", load, reserve(load))}
     result = Estimate(
         title=_title(model, training, fakes, parameters),
         parameters=_bytes(parameters),
-        buffers=_bytes(model.buffers()) if isinstance(model, torch.nn.Module) else 0,
+        buffers=_bytes(model.buffers()),
         inputs=_bytes(t for t in pytree.tree_leaves(given) if isinstance(t, torch.Tensor)),
         states=states,
         gradients=sum(b.bytes for b in load.blocks if b.kind == PARAMETER_GRADIENT),

@@ -65,7 +65,7 @@ class Fakes:
 
         Whatever a module keeps beside them meanwhile is forgotten.
         """
-        modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
+        modules = list(model.modules())
         kept = [(m, dict(m.__dict__), dict(m._parameters), dict(m._buffers)) for m in modules]
         try:
             for m in modules:
@@ -88,8 +88,14 @@ class Fakes:
 
 
 def module_of(model: Any) -> Any:
-    """Return the model itself of one that torch.compile returned."""
-    return getattr(model, "_orig_mod", model)
+    """Return the model itself of one that torch.compile returned.
+
+    A function is refused: which parameters it has, and so which would be given fake gradients, is not known.
+    """
+    model = getattr(model, "_orig_mod", model)
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"the model is {type(model).__name__}: expected a torch.nn.Module; a function is written as one's forward")
+    return model
 
 
 def loss_of(result: Any) -> Optional[torch.Tensor]:

@@ -70,8 +70,8 @@ def joint(
     model = module_of(model)
     call = call_of(inputs, kwargs)
     if training is None:
-        training = bool(getattr(model, "training", True)) and torch.is_grad_enabled()
-    fakes = fakes or Fakes((call, list(model.parameters()) if isinstance(model, torch.nn.Module) else []), device)
+        training = model.training and torch.is_grad_enabled()
+    fakes = fakes or Fakes((call, list(model.parameters())), device)
     args, named = fakes.call(call)
     with fakes.within(model), _mode(model, training):
         kept = _Keep(model, (args, named), decompositions)
@@ -114,7 +114,7 @@ def _without_dynamo(step: Any, model: Any, kept: _Keep, args: Any, kwargs: Any, 
 
     leaves, spec = pytree.tree_flatten((args, kwargs))
     places = [i for i, v in enumerate(leaves) if isinstance(v, torch.Tensor)]
-    owned = dict(_owned(model)) if isinstance(model, torch.nn.Module) else {}
+    owned = dict(_owned(model))
 
     def flat(*given: Any) -> Any:
         now = list(leaves)
@@ -144,9 +144,6 @@ def _owned(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
 @contextmanager
 def _given(model: Any, tensors: dict[str, Any]) -> Iterator[None]:
     """Give a model other parameters and buffers for a while, tied ones together."""
-    if not isinstance(model, torch.nn.Module):
-        yield
-        return
     by_id = {id(t): tensors[name] for name, t in _owned(model)}
     kept = []
     for m in model.modules():
@@ -176,11 +173,10 @@ def _leaves(result: Any) -> list[Any]:
 @contextmanager
 def _mode(model: Any, training: bool) -> Iterator[None]:
     """Set a model's mode and whether gradients are computed."""
-    module = model if isinstance(model, torch.nn.Module) else None
-    was = [(m, m.training) for m in module.modules()] if module is not None else []
+    was = [(m, m.training) for m in model.modules()]
     try:
-        if module is not None and module.training != training:
-            module.train(training)
+        if model.training != training:
+            model.train(training)
         with torch.set_grad_enabled(training):
             yield
     finally:
@@ -207,9 +203,8 @@ class _Keep:
         self.titles: dict[str, str] = {}
         self.kinds: dict[str, str] = {}
         self.known: dict[int, tuple[str, str]] = {}
-        if isinstance(model, torch.nn.Module):
-            for name, t in _owned(model):
-                self.known[id(t)] = (name, "parameter" if isinstance(t, torch.nn.Parameter) else "buffer")
+        for name, t in _owned(model):
+            self.known[id(t)] = (name, "parameter" if isinstance(t, torch.nn.Parameter) else "buffer")
         for name, value in [*((f"input {k}", v) for k, v in enumerate(call[0])), *call[1].items()]:
             for t in pytree.tree_leaves(value):
                 if isinstance(t, torch.Tensor):
