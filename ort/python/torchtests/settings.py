@@ -7,7 +7,6 @@ from .table import Row, table
 #: The tests of the subset: about a minute of processor time.
 SUBSET = {
     "test_networks.TestKernels.test_transformers_gpt2",
-    "test_networks.TestKernels.test_timm_test_resnet",
     "test_networks.TestInductor.test_transformers_clip",
     "test_steps.TestSteps.test_autocast_inside",
     "test_steps.TestSteps.test_buffers_that_are_written",
