@@ -14,9 +14,12 @@ from types import FrameType
 from typing import Any, Optional, Union
 
 import torch
+import torch._functorch.config
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
+from ._costs import device_of
+from ._fusion import Fused, rejoin
 from ._planner import Plan, plan, planner
 from ._prepare import copied, dropouts, halve, prepare, product
 from ._rebuild import order, split
@@ -150,8 +153,13 @@ class Partitioner(CustomPartitionerFn):
         try:
             if _region(gm):
                 raise Unsupported("a region that is compiled once for several calls is planned by none of them")
-            planned = self.plan(gm, num_fwd_outputs, compiler)
-            parts = split(gm, planned.step, order(planned.step, planned.steps), static_lifetime_input_indices)
+            fused = self._fused(gm, joint_inputs, num_fwd_outputs, static_lifetime_input_indices) if compiler == "inductor" else None
+            if fused is not None:
+                parts, report = fused
+            else:
+                planned = self.plan(gm, num_fwd_outputs, compiler)
+                report = planned.report
+                parts = split(gm, planned.step, order(planned.step, planned.steps), static_lifetime_input_indices)
         except LimitError:
             raise
         except Exception as e:
@@ -160,9 +168,9 @@ class Partitioner(CustomPartitionerFn):
             what = str(e) if isinstance(e, Unsupported) else f"{type(e).__name__}: {e}"
             self._warn(f"{what}: PyTorch's min-cut partitions this graph", what)
             return _min_cut(gm, joint_inputs, compiler, num_fwd_outputs, static_lifetime_input_indices)
-        self.reports.append(planned.report)
-        if planned.report.warning:
-            self._warn(planned.report.warning, "limit")
+        self.reports.append(report)
+        if report.warning:
+            self._warn(report.warning, "limit")
         self._count()
         return parts
 
@@ -209,6 +217,45 @@ class Partitioner(CustomPartitionerFn):
             warning=warning,
         )
         return PlannedStep(step, found.steps, report)
+
+    def _fused(
+        self, gm: fx.GraphModule, joint_inputs: Sequence[object], num_fwd_outputs: int, static: Optional[list[int]]
+    ) -> Optional[tuple[tuple[fx.GraphModule, fx.GraphModule], Report]]:
+        """Plan for Inductor, by fused kernels, from min-cut's partition; None where operators have to be planned alone."""
+        if self.cost is not None or self.updates is not None or self.extra is not None:
+            return None
+        step = self._step(prepare(gm.graph, num_fwd_outputs), num_fwd_outputs)
+        best = plan(step.problem(), None, self.effort)
+        limit = self._limit(step, best.best_peak_bytes)
+        with torch._functorch.config.patch(activation_memory_budget=1.0):
+            parts = _min_cut(fx.GraphModule(gm, copied(gm.graph)), joint_inputs, "inductor", num_fwd_outputs, static)
+        try:
+            graph, behind = rejoin(parts[0].graph, parts[1].graph, num_fwd_outputs)
+            kernels = Fused(Step(graph, num_fwd_outputs), behind, device_of(graph))
+        except Unsupported:
+            return None
+        found = plan(kernels.problem(), None, self.effort)
+        peak, seconds = kernels.peak(), found.seconds
+        if limit is not None and peak > limit:
+            found = plan(kernels.problem(), limit, self.effort)
+            seconds += found.seconds
+            if found.steps is None:
+                return None
+        assert found.peak_bytes is not None
+        if found.repeated or found.peak_bytes < 0.99 * peak:
+            parts = split(gm, kernels.step, order(kernels.step, kernels.steps(found.steps or [])), static)
+            peak = found.peak_bytes
+        share = kernels.again / kernels.seconds  # what the planner takes for the whole is the price of running all again
+        return parts, Report(
+            peak_bytes=peak,
+            best_peak_bytes=best.best_peak_bytes,
+            limit_bytes=limit,
+            resident_bytes=_resident(step),
+            extra_percent=found.extra_percent * share,
+            extra_bound_percent=None if found.extra_bound_percent is None else found.extra_bound_percent * share,
+            repeated=found.repeated,
+            seconds=best.seconds + seconds,
+        )
 
     def _step(self, graph: fx.Graph, num_fwd_outputs: int) -> Step:
         return Step(graph, num_fwd_outputs, self.cost)
