@@ -113,6 +113,7 @@ class TestFused(unittest.TestCase):
                     p = onnxmem_torch.Partitioner(limit, strict=True)
                     ours, _, _ = step(p, *make())
                     (r,) = p.reports
+                    assert r.limit_bytes is not None and r.extra_bound_percent is not None
                     self.assertLessEqual(r.peak_bytes, r.limit_bytes)
                     self.assertGreater(r.repeated, 0)
                     self.assertGreater(r.extra_percent, 0)
