@@ -94,7 +94,7 @@ func TestPairsAreRefused(t *testing.T) {
 		refused[[2]string{x.A, x.B}], refused[[2]string{x.B, x.A}] = x, x
 	}
 	implied := map[string][]string{ // what options for a feature ask for beside it
-		"default order": {"runtime"}, "slices alone": {"slices"}, "listed workspaces": {"workspaces"}, "all fused gradients": {"train"}, "adapters": {"train"},
+		"default order": {"runtime"}, "slices alone": {"slices"}, "listed workspaces": {"workspaces"}, "all fused gradients": {"train"}, "adapters": {"train"}, "attention": {"train"},
 	}
 	var list []passes.Feature
 	for _, f := range passes.Features() {
