@@ -10,6 +10,8 @@ from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
 
+_NUMBER = 16  # bytes of the largest number, a complex one
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -55,19 +57,20 @@ def _outermost(events: list[dict[str, Any]]) -> list[tuple[float, float]]:
 
 
 def _workspaces(memory: list[dict[str, Any]], spans: list[tuple[float, float]]) -> set[int]:
-    """Return the events of blocks that an operator both takes and frees."""
+    """Return the events of blocks that an operator both takes and frees, and of numbers that were made tensors for it."""
     found: set[int] = set()
-    live: dict[int, tuple[int, int]] = {}
+    live: dict[int, tuple[int, int, bool]] = {}
     begins = [begin for begin, _ in spans]
     for i, e in enumerate(memory):
         span = bisect.bisect_right(begins, e["ts"]) - 1
-        if span >= 0 and e["ts"] > spans[span][1]:
-            span = -1
+        inside = span >= 0 and e["ts"] <= spans[span][1]
         address = e["args"]["Addr"]
         if e["args"]["Bytes"] > 0:
-            live[address] = i, span
+            live[address] = i, span, inside
         elif address in live:
-            first, where = live.pop(address)
-            if where == span >= 0:
+            first, where, within = live.pop(address)
+            # A number is made a tensor before the operator begins, and freed when it has ended.
+            number = not within and not inside and span == where + 1 and -e["args"]["Bytes"] <= _NUMBER
+            if number or (within and inside and span == where):
                 found |= {first, i}
     return found

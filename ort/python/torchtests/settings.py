@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from .table import Row, table
+from .table import rounded as table_of_rounded
 
 #: The tests of the subset: about a minute of processor time.
 SUBSET = {
@@ -20,13 +21,24 @@ subset = False
 #: Where the table of peaks is written, if anywhere.
 file: Path | None = None
 _rows: list[Row] = []
+_rounded: list[tuple[str, str, float]] = []
 
 
 def found(row: Row) -> None:
     """Add a line to the table, which is written at once: a whole run takes long."""
     _rows.append(row)
+    _write()
+
+
+def rounded(network: str, limit: str, distance: float) -> None:
+    """Add the largest difference that a network has from eager PyTorch."""
+    _rounded.append((network, limit, distance))
+    _write()
+
+
+def _write() -> None:
     if file is not None:
-        file.write_text(table(_rows), encoding="utf-8")
+        file.write_text("\n".join(([table(_rows)] if _rows else []) + ([table_of_rounded(_rounded)] if _rounded else [])), encoding="utf-8")
 
 
 def limits() -> tuple[str, ...]:

@@ -1,18 +1,20 @@
 """Training steps of one network, compiled in several ways, and what these must have in common."""
 
 import copy
+import unittest.mock
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import fx
-from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.backends import common
 from torch._dynamo.backends.debugging import boxed_nop
+from torch._functorch import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor import config
-from torch._inductor.compile_fx import compile_fx
+from torch._inductor.compile_fx import compile_fx, partition_fn
 from torch._inductor.decomposition import select_decomp_table
 
 import onnxmem_torch
@@ -22,7 +24,7 @@ from .networks import Network
 
 STEPS = 3
 Graph = Callable[..., Any]
-Way = Callable[[fx.GraphModule, list[Any]], Graph]
+Compiler = Callable[[fx.GraphModule, list[Any]], Graph]
 
 
 @dataclass(frozen=True)
@@ -102,58 +104,75 @@ class Trainer:
 
     def measure(self, step: Graph) -> Measured:
         """Return the peaks of a step whose gradients are new."""
-        enabled = torch.backends.mkldnn.enabled
-        torch.backends.mkldnn.enabled = False  # the profiler does not see its tensors
-        try:
-            self.begin()
-            step(*self.inputs).backward()
-            self.begin()
-            return peaks(lambda: step(*self.inputs).backward())
-        finally:
-            torch.backends.mkldnn.enabled = enabled
+        self.begin()
+        return peaks(lambda: step(*self.inputs).backward())
 
 
 class Compiled:
-    """A network that is traced once and compiled in several ways; `step(name)` is the step in one of them."""
+    """A network that is traced once and partitioned in several ways; `step(name)` is the step in one of them."""
 
-    def __init__(self, trainer: Trainer, ways: Mapping[str, Way]) -> None:
+    def __init__(self, trainer: Trainer, ways: Mapping[str, Any], compiler: Compiler) -> None:
         self._chosen = next(iter(ways))
+        self._ways, self._compiled = ways, dict[str, Graph]()
         self.warnings: dict[str, list[str]] = {}
-        compiled: dict[str, Graph] = {}
+        # Tracing takes nine tenths of a compilation on small networks. What comes after it runs for each way.
+        self._rest = aot_autograd.aot_stage2_compile
+        with unittest.mock.patch.object(aot_autograd, "aot_stage2_compile", self._each):
+            self._step: Graph = torch.compile(trainer.module, backend=compiler, fullgraph=True)
+            trainer.begin()
+            self._step(*trainer.inputs)
 
-        def backend(gm: fx.GraphModule, inputs: list[Any]) -> Graph:
-            for name, way in ways.items():
-                with warnings.catch_warnings(record=True) as caught:
-                    warnings.simplefilter("always")
-                    compiled[name] = way(gm, inputs)
-                self.warnings[name] = [str(w.message) for w in caught if issubclass(w.category, onnxmem_torch.PlanWarning)]
-            return lambda *args: compiled[self._chosen](*args)
+    def _each(self, state: Any, traced: Any, partition: Any, *compilers: Any) -> tuple[Graph, Any]:
+        """Compile what AOTAutograd has traced, each way from copies of its own."""
+        for name, way in self._ways.items():
+            graph = fx.GraphModule(traced.graph_module, _copied(traced.graph_module.graph))
+            own = replace(state, fw_metadata=copy.copy(state.fw_metadata)), replace(traced, graph_module=graph)
+            with warnings.catch_warnings(record=True) as caught, config.patch(custom_partitioner_fn=way):
+                warnings.simplefilter("always")
+                # Inductor's partition function takes the configured one, behind passes of its own.
+                chosen = partition if partition is partition_fn else way
+                self._compiled[name], _ = self._rest(*own, chosen, *compilers)
+            self.warnings[name] = [str(w.message) for w in caught if issubclass(w.category, onnxmem_torch.PlanWarning)]
 
-        self._step: Graph = torch.compile(trainer.module, backend=backend, fullgraph=True)
-        trainer.begin()
-        self._step(*trainer.inputs)  # compiles all of them
+        def run(arguments: list[Any]) -> Any:
+            return self._compiled[self._chosen](arguments)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run, None
 
     def step(self, name: str) -> Graph:
         self._chosen = name
-        return self._step
+        return self._again
+
+    def _again(self, *inputs: torch.Tensor) -> torch.Tensor:
+        with torch._dynamo.config.patch(error_on_recompile=True):  # which none of the ways would plan
+            loss: torch.Tensor = self._step(*inputs)
+            return loss
 
 
-def kernels(partition: Any, decompose: bool = False) -> Way:
-    """Run what a partitioner gives by PyTorch's own kernels, as aot_eager does. decompose: as Inductor would see it."""
+def _copied(graph: fx.Graph) -> fx.Graph:
+    new = fx.Graph(tracer_cls=graph._tracer_cls)
+    copies: dict[fx.Node, fx.Node] = {}
+    for node in graph.nodes:
+        copies[node] = new.node_copy(node, copies.__getitem__)
+        copies[node].meta = dict(node.meta)
+    return new
+
+
+def kernels(decompose: bool = False) -> Compiler:
+    """Run graphs by PyTorch's own kernels, as aot_eager does. decompose: as Inductor would see them."""
     table = select_decomp_table() if decompose else None
-    way: Way = aot_autograd(fw_compiler=boxed_nop, bw_compiler=boxed_nop, partition_fn=partition, decompositions=table, keep_inference_input_mutations=True)
-    return way
+    compiler: Compiler = common.aot_autograd(
+        fw_compiler=boxed_nop, bw_compiler=boxed_nop, partition_fn=min_cut, decompositions=table, keep_inference_input_mutations=True
+    )
+    return compiler
 
 
 min_cut = min_cut_rematerialization_partition
 
 
-def inductor(partition: Any = None) -> Way:
+def inductor(gm: fx.GraphModule, inputs: list[Any]) -> Graph:
     """Compile by Inductor, with the random numbers of eager PyTorch."""
-
-    def way(gm: fx.GraphModule, inputs: list[Any]) -> Graph:
-        with config.patch(fallback_random=True, custom_partitioner_fn=partition):
-            result: Graph = compile_fx(copy.deepcopy(gm), inputs)
-            return result
-
-    return way
+    with config.patch(fallback_random=True):
+        result: Graph = compile_fx(gm, inputs)
+        return result

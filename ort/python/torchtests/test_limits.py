@@ -39,8 +39,5 @@ class TestLimits(unittest.TestCase):
             return min_cut(gm, inputs, **keywords)
 
         trainer = Trainer(network)
-        Compiled(trainer, {"plans": kernels(partition)})
+        Compiled(trainer, {"plans": partition}, kernels())
         return found
-
-
-

@@ -1,8 +1,9 @@
 """Networks of timm, torchvision and transformers below limits: eager PyTorch's bits, and no more memory than planned.
 
-Each is traced once and compiled for each limit (steps.py), with PyTorch's own kernels:
+Each is traced once and planned for each limit (steps.py), with PyTorch's own kernels:
 
-- the losses, gradients, parameters and buffers of three steps are those of eager PyTorch, bit for bit;
+- the losses, gradients, parameters and buffers of three steps are those of PyTorch's min-cut, bit for bit,
+  and so those of eager PyTorch, but where AOTAutograd adds gradients up in another order;
 - the profiler sees no more bytes than the plan says, but for workspaces of kernels;
 - with Inductor's decompositions, the bits are those of the same graph from PyTorch's min-cut.
 
@@ -11,6 +12,7 @@ Through Inductor the steps are in float64, where rounding cannot hide a fault.
 
 import os
 import sys
+import time
 import unittest
 from collections.abc import Callable
 
@@ -27,37 +29,52 @@ from .table import Row
 
 # A network that computes in float32 whatever its parameters are (normalizations, rotations).
 _ROUNDING = 1e-6
+# The largest difference that another order of sums in float32 makes.
+_SUMS = 1e-6
 
 
 def check_kernels(case: unittest.TestCase, network: Network) -> None:
     trainer = Trainer(network)
-    plans = {f"{way} {limit}": onnxmem_torch.Partitioner(limit) for limit in settings.limits() for way in ("eager", "decomposed")}
-    ways = {name: kernels(p, name.startswith("decomposed")) for name, p in plans.items()}
-    compiled = Compiled(trainer, {**ways, "min-cut": kernels(min_cut, True)})
-    wanted = {"eager": trainer.train(trainer.module), "decomposed": trainer.train(compiled.step("min-cut"))}
-    for name, partitioner in plans.items():
-        way, limit = name.split()
-        with case.subTest(way, limit=limit):
+    plans = {limit: onnxmem_torch.Partitioner(limit) for limit in settings.limits()}
+    compiled = Compiled(trainer, {"min-cut": min_cut, **plans}, kernels())
+    eager, wanted = trainer.train(trainer.module), trainer.train(compiled.step("min-cut"))
+    # Mamba's gradients are summed up in another order by AOTAutograd than by eager PyTorch.
+    bits = "those of min-cut" if eager.differs(wanted) else "eager's"
+    case.assertLess(eager.distance(wanted), _SUMS)
+    for limit, partitioner in plans.items():
+        with case.subTest(limit=limit):
+            case.assertEqual(len(partitioner.reports), 1, compiled.warnings[limit])
             (report,) = partitioner.reports
-            case.assertEqual(wanted[way].differs(trainer.train(compiled.step(name))), [])
+            different = wanted.differs(trainer.train(compiled.step(limit)))
+            measured = trainer.measure(compiled.step(limit))
+            settings.found(Row(network.name, limit, report, measured, "differ" if different else bits))
+            case.assertEqual(different, [])
             if report.warning is None:
                 case.assertLessEqual(report.peak_bytes, report.limit_bytes or 0)
-            if way == "eager":
-                measured = trainer.measure(compiled.step(name))
-                case.assertLessEqual(measured.tensors, report.peak_bytes)
-                met = report.warning is None
-                settings.found(Row(network.name, limit, met, report.best_peak_bytes, report.peak_bytes, measured.tensors, measured.blocks, report.repeated, report.extra_percent, report.extra_bound_percent))
+            case.assertLessEqual(measured.tensors, report.peak_bytes)
+
+
+def check_decomposed(case: unittest.TestCase, network: Network) -> None:
+    trainer = Trainer(network)
+    plans = {limit: onnxmem_torch.Partitioner(limit) for limit in settings.limits()}
+    compiled = Compiled(trainer, {**plans, "min-cut": min_cut}, kernels(decompose=True))
+    wanted = trainer.train(compiled.step("min-cut"))
+    for limit in plans:
+        with case.subTest(limit=limit):
+            case.assertEqual(wanted.differs(trainer.train(compiled.step(limit))), [])
 
 
 def check_inductor(case: unittest.TestCase, network: Network) -> None:
     trainer = Trainer(network, double=True)
     plans = {limit: onnxmem_torch.Partitioner(limit) for limit in settings.limits()}
-    compiled = Compiled(trainer, {limit: inductor(p) for limit, p in plans.items()})
+    compiled = Compiled(trainer, plans, inductor)
     eager = trainer.train(trainer.module)
     for limit, partitioner in plans.items():
         with case.subTest(limit=limit):
             case.assertEqual(len(partitioner.reports), 1, compiled.warnings[limit])
-            case.assertLess(eager.distance(trainer.train(compiled.step(limit))), _ROUNDING)
+            distance = eager.distance(trainer.train(compiled.step(limit)))
+            settings.rounded(network.name, limit, distance)
+            case.assertLess(distance, _ROUNDING)
 
 
 class _Networks(unittest.TestCase):
@@ -71,13 +88,19 @@ class TestKernels(_Networks):
     """Run by PyTorch's own kernels."""
 
 
+class TestDecomposed(_Networks):
+    """Run by PyTorch's own kernels, with Inductor's decompositions."""
+
+
 class TestInductor(_Networks):
     """Compiled by Inductor, with the draws of eager PyTorch."""
 
 
 def _add(case: type, network: Network, check: Callable[[unittest.TestCase, Network], None]) -> None:
     def test(self: unittest.TestCase) -> None:
+        began = time.perf_counter()
         check(self, network)
+        print(f"{network.name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
 
     test.__doc__ = network.name
     setattr(case, "test_" + network.name.replace("/", "_"), test)
@@ -85,4 +108,5 @@ def _add(case: type, network: Network, check: Callable[[unittest.TestCase, Netwo
 
 for _network in NETWORKS:
     _add(TestKernels, _network, check_kernels)
+    _add(TestDecomposed, _network, check_decomposed)
     _add(TestInductor, _network, check_inductor)
