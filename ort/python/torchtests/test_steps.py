@@ -247,7 +247,23 @@ class TestSteps(_Both):
         self.planned(Attends, fullgraph=True)
 
     def test_two_graphs(self) -> None:
-        self.planned(Broken)
+        (warning,) = self.both(Broken)
+        self.assertIn("several graphs", warning)
+
+    def test_gradients_that_are_there(self) -> None:
+        """No plan counts them without accumulate=True: a step that begins with gradients has one warning."""
+
+        def take(module: nn.Module, step: Callable[..., Any]) -> Result:
+            for p in module.parameters():
+                p.grad = torch.ones_like(p)
+            torch.manual_seed(5)
+            for _ in range(2):
+                step(_x()).backward()
+            return state(module)
+
+        (warning,) = self.both(Layers, take, fullgraph=True)
+        self.assertIn("gradients already, of 0.1 MiB", warning)
+        self.planned(Layers, take, fullgraph=True, accumulate=True)
 
     def test_an_input_that_is_written(self) -> None:
         class Input(Layers):

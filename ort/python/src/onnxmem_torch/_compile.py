@@ -32,7 +32,7 @@ def states(optimizer: Any) -> int:
 
 
 def _rounded(parameter: Any) -> int:
-    """Return the bytes of a tensor like a parameter."""
+    """Return the bytes of a tensor like a parameter or a gradient."""
     size: int = parameter.numel() * parameter.element_size()
     return -(-size // BLOCK) * BLOCK
 
@@ -92,6 +92,8 @@ def compile(
         effort=effort,
         updates=Updates.of_optimizer(optimizer) if optimizer is not None and updates and not accumulate else None,
     )
+    if not accumulate and partitioner.updates is None and isinstance(model, torch.nn.Module):
+        partitioner.gradients = lambda: sum(_rounded(p.grad) for p in model.parameters() if p.grad is not None)
     examine(model, PlanWarning)
     compiled = _compiled(model, backend, partitioner, options)
     return in_arena(compiled) if arena else compiled

@@ -127,13 +127,15 @@ class Partitioner(CustomPartitionerFn):
             raise ValueError(f"limit {limit!r} and extra {extra!r}: expected one of the two")
         self.limit, self.states, self.strict, self.effort, self.cost = limit, states, strict, effort, cost
         self.updates = updates
+        #: Gives the bytes of gradients that are there while a graph is planned, which is not told of them.
+        self.gradients: Optional[Callable[[], int]] = None
         #: What was planned, graph by graph.
         self.reports: list[Report] = []
         self._warned: set[str] = set()
         self._frames: set[Any] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "updates": None, "reports": [], "_warned": set(), "_frames": set()}
+        return {**self.__dict__, "updates": None, "gradients": None, "reports": [], "_warned": set(), "_frames": set()}
 
     def uuid(self) -> bytes:
         """Return what makes a plan: Inductor keeps compiled graphs under it."""
@@ -172,6 +174,7 @@ class Partitioner(CustomPartitionerFn):
         if report.warning:
             self._warn(report.warning, "limit")
         self._count()
+        self._look()
         return parts
 
     def _warn(self, text: str, kind: str) -> None:
@@ -189,6 +192,16 @@ class Partitioner(CustomPartitionerFn):
                 "there are several graphs, and the limit is met by each alone, "
                 "while activations of the others are there, too: fullgraph=True says where the function is cut",
                 "graphs",
+            )
+
+    def _look(self) -> None:
+        """Warn when there are gradients already, beside which the backward pass makes its own."""
+        size = 0 if self.gradients is None or self.limit is None else self.gradients()
+        if size:
+            self._warn(
+                f"parameters have gradients already, of {_size(size)}, which the plan does not count: "
+                "accumulate=True does, and zero_grad() before the first step frees them",
+                "gradients",
             )
 
     def plan(self, gm: fx.GraphModule, num_fwd_outputs: int, compiler: str = "") -> PlannedStep:
