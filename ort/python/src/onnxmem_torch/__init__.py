@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from ._allocator import Memory, StreamMemory, install, iteration, memory, report, streams, trace, wait
 
 if TYPE_CHECKING:
-    from ._compile import compile
+    from ._compile import compile, reports
     from ._estimate import Estimate, estimate
     from ._frontier import Frontier, frontier
     from ._partition import LimitError, Partitioner, PlanWarning
@@ -50,6 +50,7 @@ _LATE = {
     "frontier": "_frontier",
     "inductor_pass": "_scheduler",
     "problem": "_problem",
+    "reports": "_compile",
 }
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "memory",
     "problem",
     "report",
+    "reports",
     "streams",
     "trace",
     "wait",

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from typing import Any, Optional, Union
+from weakref import WeakKeyDictionary
 
 import torch
 
 from ._arena import in_arena
 from ._distributed import examine
-from ._partition import Limit, Partitioner, PlanWarning, parse
+from ._partition import Limit, Partitioner, PlanWarning, Report, parse
+from ._scheduler import inductor_pass
 from ._storages import BLOCK
 from ._updates import Updates
 
 #: Tensors like a parameter that an optimizer keeps for each.
 _STATES = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "Adagrad": 1, "Adadelta": 2, "Rprop": 2}
+
+#: The partitioners of compiled models.
+_partitioners: WeakKeyDictionary[Any, Partitioner] = WeakKeyDictionary()
 
 
 def states(optimizer: Any) -> int:
@@ -77,6 +82,8 @@ def compile(
 
     What cannot be planned takes PyTorch's own partitioner, with a warning that says why; a
     limit that no plan meets gives the smallest plan, with a warning. strict raises instead.
+    Inductor's kernels may need more than was planned: by its own account of them, a warning
+    says so. reports() has the figures.
     """
     size, _ = parse(limit)
     if size is not None and not options.get("fullgraph"):
@@ -96,12 +103,27 @@ def compile(
         partitioner.gradients = lambda: sum(_rounded(p.grad) for p in model.parameters() if p.grad is not None)
     examine(model, PlanWarning)
     compiled = _compiled(model, backend, partitioner, options)
-    return in_arena(compiled) if arena else compiled
+    compiled = in_arena(compiled) if arena else compiled
+    _partitioners[compiled] = partitioner
+    return compiled
+
+
+def reports(model: Any) -> list[Report]:
+    """Return what was planned for a model or function that compile() has returned, graph by graph.
+
+    It has a report for each graph that was planned in this process: one from a cache of PyTorch
+    has none. ValueError if compile() has not returned the model.
+    """
+    if model not in _partitioners:
+        raise ValueError(f"{type(model).__name__}: expected what onnxmem_torch.compile has returned")
+    return list(_partitioners[model].reports)
 
 
 def _compiled(model: Any, backend: str, partitioner: Partitioner, options: dict[str, Any]) -> Any:
     if backend == "inductor":
         given = {**options.pop("options", {}), "custom_partitioner_fn": partitioner}
+        if partitioner.limit is not None or partitioner.extra is not None:
+            given.setdefault("_post_fusion_custom_pass", inductor_pass(partitioner.effort, partitioner))
         return torch.compile(model, backend="inductor", options=given, **options)
     if backend == "aot_eager":
         return torch.compile(model, backend=aot_eager(partitioner), **options)

@@ -20,6 +20,7 @@ from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
 from ._costs import device_of
 from ._fusion import Fused, rejoin
+from ._lowering import Lowering, copied_inputs
 from ._planner import Plan, plan, planner
 from ._prepare import copied, dropouts, halve, prepare, product
 from ._rebuild import order, split
@@ -56,6 +57,9 @@ class Report:
     repeated: int
     #: What the planner took.
     seconds: float
+    #: What Inductor's kernels need by its own account, with ``compile`` or ``inductor_pass``.
+    #: None of other backends, and where they came from Inductor's cache.
+    kernels_bytes: Optional[int] = None
     #: What reached neither of the limit and the plan: a text, or None.
     warning: Optional[str] = None
 
@@ -131,11 +135,13 @@ class Partitioner(CustomPartitionerFn):
         self.gradients: Optional[Callable[[], int]] = None
         #: What was planned, graph by graph.
         self.reports: list[Report] = []
+        #: The newest planned graphs, as the pass for Inductor's kernels finds them.
+        self.lowering: Optional[Lowering] = None
         self._warned: set[str] = set()
         self._frames: set[Any] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "updates": None, "gradients": None, "reports": [], "_warned": set(), "_frames": set()}
+        return {**self.__dict__, "updates": None, "gradients": None, "reports": [], "lowering": None, "_warned": set(), "_frames": set()}
 
     def uuid(self) -> bytes:
         """Return what makes a plan: Inductor keeps compiled graphs under it."""
@@ -152,6 +158,7 @@ class Partitioner(CustomPartitionerFn):
         compiler: str = "",
         **more: Any,
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        self.lowering = None
         try:
             if _region(gm):
                 raise Unsupported("a region that is compiled once for several calls is planned by none of them")
@@ -171,11 +178,20 @@ class Partitioner(CustomPartitionerFn):
             self._warn(f"{what}: PyTorch's min-cut partitions this graph", what)
             return _min_cut(gm, joint_inputs, compiler, num_fwd_outputs, static_lifetime_input_indices)
         self.reports.append(report)
+        self.lowering = Lowering(parts[0], parts[1], num_fwd_outputs) if compiler == "inductor" else None
         if report.warning:
             self._warn(report.warning, "limit")
         self._count()
         self._look()
         return parts
+
+    def lowered(self, peak: int) -> None:
+        """Take what Inductor's kernels of the backward pass need, by its account; warn if both passes' are above the limit."""
+        assert self.lowering is not None
+        report = self.reports[-1] = replace(self.reports[-1], kernels_bytes=self.lowering.needed(peak))
+        if report.limit_bytes and report.kernels_bytes and report.kernels_bytes > report.limit_bytes and not report.warning:
+            text = f"Inductor's kernels need {_size(report.kernels_bytes)}, above the limit of {_size(report.limit_bytes)}, by its own account"
+            self._warn(f"{text}; the plan has {_size(report.peak_bytes)}", "kernels")
 
     def _warn(self, text: str, kind: str) -> None:
         """Warn, but once of a kind."""
@@ -240,6 +256,8 @@ class Partitioner(CustomPartitionerFn):
         step = self._step(prepare(gm.graph, num_fwd_outputs), num_fwd_outputs)
         best = plan(step.problem(), None, self.effort)
         limit = self._limit(step, best.best_peak_bytes)
+        copies = copied_inputs(gm)  # they are there from their first reader to the last of the backward pass
+        room = None if limit is None else limit - copies
         with torch._functorch.config.patch(activation_memory_budget=1.0):
             parts = _min_cut(fx.GraphModule(gm, copied(gm.graph)), joint_inputs, "inductor", num_fwd_outputs, static)
         try:
@@ -249,8 +267,8 @@ class Partitioner(CustomPartitionerFn):
             return None
         found = plan(kernels.problem(), None, self.effort)
         peak, seconds = kernels.peak(), found.seconds
-        if limit is not None and peak > limit:
-            found = plan(kernels.problem(), limit, self.effort)
+        if room is not None and peak > room:
+            found = plan(kernels.problem(), max(room, 1), self.effort)
             seconds += found.seconds
             if found.steps is None:
                 return None
@@ -260,7 +278,7 @@ class Partitioner(CustomPartitionerFn):
             peak = found.peak_bytes
         share = kernels.again / kernels.seconds  # what the planner takes for the whole is the price of running all again
         return parts, Report(
-            peak_bytes=peak,
+            peak_bytes=peak + copies,
             best_peak_bytes=best.best_peak_bytes,
             limit_bytes=limit,
             resident_bytes=_resident(step),

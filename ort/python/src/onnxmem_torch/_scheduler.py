@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch._inductor.config
 from onnxmem import Error
@@ -22,6 +22,9 @@ from torch._inductor import memory
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
+
+if TYPE_CHECKING:
+    from ._partition import Partitioner
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,10 @@ class OrderPass(CustomSchedulerPass):
     Inductor's cache, and leaves no report.
     """
 
-    def __init__(self, effort: str = "fast") -> None:
+    def __init__(self, effort: str = "fast", partitioner: Partitioner | None = None) -> None:
         if effort not in ("fast", "default", "max"):
             raise ValueError(f"effort: expected fast, default or max, found {effort!r}")
-        self.effort = effort
+        self.effort, self.partitioner = effort, partitioner
         #: One for each graph that was ordered, in the order of their compilation.
         self.reports: list[OrderReport] = []
         self._warned = False
@@ -88,16 +91,22 @@ class OrderPass(CustomSchedulerPass):
 
     def __call__(self, nodes: list[Any]) -> list[Any]:
         """Return the nodes in the best order that is known; as given, if something is wrong."""
-        if len(nodes) < 2:
+        planned = None if self.partitioner is None or V.graph.is_inference else self.partitioner.lowering
+        if not nodes or (len(nodes) < 2 and planned is None):
             return nodes
         try:
-            order, report = best_order(nodes, self.effort)
+            order, report = best_order(nodes, self.effort, planned.held if planned is not None and V.graph.is_backward else ())
         except Exception as e:
             if not self._warned:
                 warnings.warn(f"onnxmem_torch: kernels stay in Inductor's order: {type(e).__name__}: {e}", RuntimeWarning, stacklevel=2)
             self._warned = True
             return nodes
         self.reports.append(report)
+        if planned is not None and self.partitioner is not None:
+            if V.graph.is_backward:
+                self.partitioner.lowered(report.peak_bytes)
+            else:
+                planned.forward(report.peak_bytes, output_names(), V.graph.graph_inputs)
         return order
 
     def uuid(self) -> str:
@@ -125,24 +134,26 @@ class OrderPass(CustomSchedulerPass):
         return "\n".join(map(str, self.reports)) or "nothing was ordered"
 
 
-def inductor_pass(effort: str = "fast") -> OrderPass:
+def inductor_pass(effort: str = "fast", partitioner: Partitioner | None = None) -> OrderPass:
     """Return a pass that gives Inductor's kernels the order of the smallest peak.
 
     It is for training and inference. Use it as a context, or as the option
     ``_post_fusion_custom_pass`` of ``torch.compile``; its ``reports`` say what it did.
-    effort is that of ``onnxmem order``.
+    effort is that of ``onnxmem order``. With the partitioner that planned the graphs, its
+    reports have what their kernels need, and a limit that they do not meet gives a warning.
     """
-    return OrderPass(effort)
+    return OrderPass(effort, partitioner)
 
 
-def best_order(nodes: list[Any], effort: str) -> tuple[list[Any], OrderReport]:
+def best_order(nodes: list[Any], effort: str, held: Sequence[str] = ()) -> tuple[list[Any], OrderReport]:
     """Return the best of the given order, Inductor's heuristics and onnxmem's.
 
     Ties go to the first of these. The nodes must be those of the scheduler that is at work.
+    held are inputs that others hold to the end.
     """
     began = time.perf_counter()
     scheduler = nodes[0].scheduler
-    inputs, outputs = OrderedSet(V.graph.graph_inputs.keys()), OrderedSet(V.graph.get_output_names())
+    inputs, outputs = OrderedSet(V.graph.graph_inputs.keys()), OrderedSet([*V.graph.get_output_names(), *held])
     _, freeable = memory.prepare_planning_info(nodes, scheduler.name_to_buf, scheduler.name_to_fused_node, inputs, outputs)
     orders = {
         "given": nodes,
@@ -170,6 +181,11 @@ def best_order(nodes: list[Any], effort: str) -> tuple[list[Any], OrderReport]:
         chosen=chosen,
         seconds=time.perf_counter() - began,
     )
+
+
+def output_names() -> list[str]:
+    """Return the names of the graph's results, "" for each that is no tensor."""
+    return [x.get_name() if x.has_tensor_output() else "" for x in V.graph.graph_outputs]
 
 
 def _graph() -> str:
