@@ -69,8 +69,8 @@ def _workspaces(memory: list[dict[str, Any]], spans: list[tuple[float, float]]) 
             live[address] = i, span, inside
         elif address in live:
             first, where, within = live.pop(address)
-            # A number is made a tensor before the operator begins, and freed when it has ended.
-            number = not within and not inside and span == where + 1 and -e["args"]["Bytes"] <= _NUMBER
+            # A number is made a tensor just before the operator begins.
+            number = not within and span == where + 1 and -e["args"]["Bytes"] <= _NUMBER
             if number or (within and inside and span == where):
                 found |= {first, i}
     return found

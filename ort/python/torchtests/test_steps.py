@@ -132,6 +132,16 @@ class Draws(Layers):
         return (x * kept).square().mean() + (x * torch.randint(0, 2, x.shape)).mean()
 
 
+class Turned(Layers):
+    """Dropouts of transposed tensors, which draw in the order of memory."""
+
+    def end(self, x: torch.Tensor) -> Any:
+        y = x.transpose(1, 2)
+        for _ in range(4):
+            y = functional.dropout(functional.gelu(y), 0.1)
+        return y.square().mean()
+
+
 class Attends(Layers):
     """Attention with dropout, which draws inside one kernel."""
 
@@ -242,6 +252,9 @@ class TestSteps(_Both):
 
     def test_random_numbers(self) -> None:
         self.planned(Draws, fullgraph=True)
+
+    def test_dropouts_of_transposed_tensors(self) -> None:
+        self.planned(Turned, limit="50%", fullgraph=True)
 
     def test_attention_with_dropout(self) -> None:
         self.planned(Attends, fullgraph=True)

@@ -49,12 +49,15 @@ def copied(graph: fx.Graph) -> fx.Graph:
 def dropouts(graph: fx.Graph) -> list[fx.Node]:
     """Return the dropouts that draw a mask and multiply by it in one kernel."""
     nodes = graph.find_nodes(op="call_function", target=torch.ops.aten.native_dropout.default)
-    return [n for n in nodes if n.args[2] and n.args[1] not in (0.0, 1.0) and _cpu(n)]
+    return [n for n in nodes if n.args[2] and n.args[1] not in (0.0, 1.0) and _same_draws(n)]
 
 
-def _cpu(node: fx.Node) -> bool:
-    """Whether a dropout runs on the processor, where its two halves draw the same mask as one kernel."""
-    return all(t is None or t.device.type == "cpu" for t in tensors(node))
+def _same_draws(node: fx.Node) -> bool:
+    """Whether the two halves of a dropout draw the same mask as one kernel: on the processor, in a row.
+
+    A dropout of a transposed tensor draws in the order of memory, bernoulli in that of its results.
+    """
+    return all(t is None or (t.device.type == "cpu" and t.is_contiguous()) for t in tensors(node))
 
 
 def product(name: str) -> str:
