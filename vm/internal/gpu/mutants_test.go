@@ -26,6 +26,7 @@ var differsBy = map[*regexp.Regexp]string{
 	regexp.MustCompile(`Attention`):                     "keys that are masked are left out, and not multiplied by 0",
 	regexp.MustCompile(`Reduce|Softmax|CumSum|Einsum`):  "sums beyond float32",
 	regexp.MustCompile(`Resize|Upsample`):               "elements without a weight are left out, or multiplied by 0",
+	regexp.MustCompile(`^(DFT|STFT)_`):                  "a quarter turn of an infinite number multiplies it by 0, or exchanges its parts",
 	regexp.MustCompile(`RNN|GRU|LSTM`):                  "states beyond float32",
 	regexp.MustCompile(`^com.microsoft.QLinear`):        "scales for which no element is a number of 8 bits",
 }
