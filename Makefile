@@ -151,7 +151,7 @@ nvrtc: build/nvrtc/nvidia ## compile every GPU kernel with NVIDIA's compiler for
 .PHONY: nvrtc-once
 nvrtc-once: ## compile each GPU kernel once, and each file for every architecture; what passed before is not compiled again
 	@mkdir -p build && $(MAKE) -s build/nvrtc/nvidia >build/nvrtc.log 2>&1 || { echo "NVIDIA's compiler could not be fetched from PyPI (build/nvrtc.log): no kernel is compiled with it"; exit 0; }; \
-	ONNXMEM_TEST_NVRTC_ONCE=$(NVRTC_LIBRARY) go test -count=1 -timeout 30m -v -run '^TestNVRTCOnce$$' ./vm/internal/gpu
+	ONNXMEM_TEST_NVRTC_ONCE=$(NVRTC_LIBRARY) go test -count=1 -timeout 45m -v -run '^TestNVRTCOnce$$' ./vm/internal/gpu
 
 .PHONY: beam
 beam: ## build, vet and test bin/onnxmem-beam, the pipeline for many machines (a separate module)
