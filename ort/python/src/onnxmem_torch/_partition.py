@@ -160,7 +160,7 @@ class Partitioner(CustomPartitionerFn):
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         self.lowering = None
         try:
-            if _region(gm):
+            if _region():
                 raise Unsupported("a region that is compiled once for several calls is planned by none of them")
             fused = self._fused(gm, joint_inputs, num_fwd_outputs, static_lifetime_input_indices) if compiler == "inductor" else None
             if fused is not None:
@@ -359,8 +359,8 @@ class PlannedStep:
     report: Report
 
 
-def _region(gm: fx.GraphModule) -> bool:
-    """Whether a graph is that of a region within another (``torch.compiler.nested_compile_region``)."""
+def _region() -> bool:
+    """Whether the graph in hand is that of a region within another (``torch.compiler.nested_compile_region``)."""
     frame: Optional[FrameType] = sys._getframe(2)
     for _ in range(6):
         if frame is None:

@@ -15,6 +15,7 @@ from typing import Any, Optional
 import torch
 from torch import fx
 
+from ._step import tangent
 from ._storages import BLOCK, identity, nbytes
 
 #: The optimizers whose step treats each parameter by itself.
@@ -124,7 +125,7 @@ class Updates:
         A parameter whose gradient is returned to another place, or that is not the
         optimizer's, stays as it is.
         """
-        inputs = [n for n in graph.nodes if n.op == "placeholder" and "tangents" not in str(n.target)]
+        inputs = [n for n in graph.nodes if n.op == "placeholder" and not tangent(n)]
         output = graph.output_node()
         results = list(output.args[0])
         gradients = results[num_fwd_outputs:]
