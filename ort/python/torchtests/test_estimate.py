@@ -12,7 +12,9 @@ import tempfile
 import unittest
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 os.environ.setdefault("ONNXMEM_PLANS", "")
 
@@ -22,6 +24,7 @@ from torch.nn import functional as F
 
 import onnxmem_torch
 from onnxmem_torch._compile import aot_eager
+from onnxmem_torch._costs import CPU, DEVICES
 from onnxmem_torch._partition import Partitioner
 from onnxmem_torch._trace import TraceError, joint
 
@@ -68,6 +71,22 @@ class Mixer(nn.Module):
         return x
 
 
+class Picture(nn.Module):
+    """Convolutions whose workspaces are as large as their results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(4, 8), nn.ReLU(), nn.Conv2d(8, 16, 3, 2, 1), nn.ReLU())
+        self.up = nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.ConvTranspose2d(16, 8, 2, 2), nn.Conv2d(8, 2, 3, padding=1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.up(self.down(x))
+
+
+def picture() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return Picture().train(), (torch.randn(4, 3, 48, 48),)
+
+
 def language() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     return Language().train(), (torch.randint(256, (4, 64)), torch.randint(256, (4, 64)))
 
@@ -109,9 +128,10 @@ class Beside(unittest.TestCase):
     def near(self, estimated: int, truth: int, percent: float) -> None:
         self.assertLess(abs(estimated - truth), truth * percent / 100, f"estimated {estimated}, counted {truth}")
 
-    def measured(self, model: nn.Module, x: Any, loss: Any, optimizer: Any = None) -> int:
+    def measured(self, model: nn.Module, x: Any, loss: Any, optimizer: Any = None, cast: bool = False) -> int:
         def step() -> Any:
-            value = model(*x) if loss is None else loss(model(*x))
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=cast):
+                value = model(*x) if loss is None else loss(model(*x))
             value.backward()
             if optimizer is not None:
                 optimizer.step()
@@ -137,30 +157,88 @@ class Beside(unittest.TestCase):
         states = sum(t.numel() * t.element_size() for s in optimizer.state.values() for t in s.values() if t.dim())
         self.near(e.states, states, 1)
 
-    def test_compiled(self) -> None:
+    def compiled(self, model: nn.Module, x: Any, loss: Any, partition: Any = None, cast: bool = False) -> int:
+        """Return what PyTorch's own kernels take of a partition, by default min-cut's."""
         from functorch.compile import min_cut_rematerialization_partition
 
+        torch._dynamo.reset()
+        backend = aot_eager(partition or min_cut_rematerialization_partition)
+        return self._steps(torch.compile(model if loss is None else lambda *x: loss(model(*x)), backend=backend, fullgraph=True), model, x, cast)
+
+    def test_compiled(self) -> None:
         for make, loss in ((language, None), (mixer, square)):
             model, x = make()
             e = onnxmem_torch.estimate(model, x, loss=loss)
-            torch._dynamo.reset()
-            compiled = torch.compile(model if loss is None else lambda *x: loss(model(*x)), backend=aot_eager(min_cut_rematerialization_partition), fullgraph=True)
-            model.compiled = compiled
-            self.near(e.ways["compiled"].peak_bytes, self._steps(compiled, model, x), 0.5)
+            self.near(e.ways["compiled"].peak_bytes, self.compiled(model, x, loss), 0.5)
+
+    def test_workspaces(self) -> None:
+        """Convolutions copy their images; each kernel was run once, and what it took is counted."""
+        model, x = picture()
+        without = onnxmem_torch.estimate(model, x, loss=square)
+        state = torch.random.get_rng_state()
+        e = onnxmem_torch.estimate(model, x, loss=square, workspaces=True)
+        self.assertTrue(torch.equal(state, torch.random.get_rng_state()))
+        eager, compiled = self.measured(model, x, square), self.compiled(model, x, square)
+        self.assertLess(without.ways["compiled"].peak_bytes, 0.8 * compiled)
+        self.near(e.ways["eager"].peak_bytes, eager, 2)
+        self.near(e.ways["compiled"].peak_bytes, compiled, 2)
+        self.assertIn("workspaces", str(e))
+        assert e.least is not None and without.least is not None
+        self.assertGreater(e.least.bytes, without.least.bytes)
+
+    def test_workspaces_are_kept(self) -> None:
+        model, x = picture()
+        with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, ONNXMEM_PLANS=folder):
+            first = onnxmem_torch.estimate(model, x, loss=square, workspaces=True)
+            with patch("onnxmem_torch._workspaces._on_cpu", side_effect=AssertionError("measured again")):
+                again = onnxmem_torch.estimate(model, x, loss=square, workspaces=True)
+        self.assertEqual(str(first), str(again))
+
+    def test_autocast(self) -> None:
+        for make, loss in ((language, None), (mixer, square), (picture, square)):
+            model, x = make()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                e = onnxmem_torch.estimate(model, x, loss=loss, workspaces=True)
+            self.near(e.ways["eager"].peak_bytes, self.measured(model, x, loss, cast=True), 8)
+            self.near(e.ways["compiled"].peak_bytes, self.compiled(model, x, loss, cast=True), 2)
 
     def test_smallest(self) -> None:
-        model, x = language()
-        e = onnxmem_torch.estimate(model, x)
-        assert e.least is not None
-        self.assertLessEqual(e.least.bytes, e.ways["smallest"].peak_bytes)
-        self.assertLess(e.ways["smallest"].peak_bytes, 0.7 * e.ways["compiled"].peak_bytes)
-        planner = Partitioner(e.ways["smallest"].peak_bytes + e.parameters + e.inputs)
-        compiled = torch.compile(model, backend=aot_eager(planner), fullgraph=True)
-        self.assertLessEqual(self._steps(compiled, model, x), 1.005 * e.ways["smallest"].peak_bytes)
+        for cast in (False, True):
+            model, x = language()
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=cast):
+                e = onnxmem_torch.estimate(model, x)
+                assert e.least is not None
+                self.assertLessEqual(e.least.bytes, e.ways["smallest"].peak_bytes)
+                self.assertLess(e.ways["smallest"].peak_bytes, 0.7 * e.ways["compiled"].peak_bytes)
+            planner = Partitioner(e.ways["smallest"].peak_bytes + e.parameters + e.inputs)
+            self.assertLessEqual(self.compiled(model, x, None, planner, cast), 1.005 * e.ways["smallest"].peak_bytes)
 
-    def _steps(self, compiled: Any, model: nn.Module, x: Any) -> int:
+    def test_updates(self) -> None:
+        """Updates within the backward pass: the gradients are never there together."""
+        model = nn.Sequential(*(m for _ in range(6) for m in (nn.Linear(256, 256), nn.Tanh())))
+        x = (torch.randn(32, 256),)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        e = onnxmem_torch.estimate(model, x, optimizer, loss=square)
+        self.assertLess(e.ways["updates"].peak_bytes, 0.6 * e.ways["smallest"].peak_bytes)
+        assert e.least is not None
+        self.assertIs(e.least, e.ways["updates"].least)
+        self.assertEqual(e.gradients, e.parameters)
+        self.assertFalse(optimizer._optimizer_step_pre_hooks)
+        limit = e.peak("updates") - e.buffers
+        step = onnxmem_torch.compile(lambda x: square(model(x)), backend="aot_eager", limit=limit, optimizer=optimizer, strict=True, fullgraph=True)
+
+        def run() -> Any:
+            step(*x).backward()
+            optimizer.step()
+
+        for _ in range(2):
+            run()
+        self.assertLessEqual(counted(run), 1.005 * e.ways["updates"].peak_bytes)
+
+    def _steps(self, compiled: Any, model: nn.Module, x: Any, cast: bool) -> int:
         def step() -> Any:
-            value = compiled(*x)
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=cast):
+                value = compiled(*x)
             value.backward()
             return value
 
@@ -282,6 +360,35 @@ class Frontiers(unittest.TestCase):
         self.assertLessEqual(planner.reports[0].peak_bytes, f.smallest.limit_bytes)
         self.assertIn("no plan takes less than", str(f))
         self.assertIn("<svg", f._repr_html_())
+
+    def test_device(self) -> None:
+        """Costs are those of the device that is named: a GPU with little bandwidth makes the loops dearer."""
+        model, x = language()
+        costs = {on: onnxmem_torch.frontier(model, x, on=on) for on in ("A100", "T4", "cpu")}
+        self.assertIn("times by the roofline of A100 (90 TFLOP/s, 1300 GB/s)", str(costs["A100"]))
+        self.assertEqual(str(costs["cpu"]), str(onnxmem_torch.frontier(model, x)))
+        self.assertEqual(len({c.points[-1].extra_percent for c in costs.values()}), 3)
+        with self.assertRaisesRegex(ValueError, "on 'B300': expected one of H200, H100, A100"):
+            onnxmem_torch.frontier(model, x, on="B300")
+
+    def test_devices_are_documented(self) -> None:
+        page = (Path(__file__).parents[3] / "docs" / "torch-estimate.md").read_text()
+        for d in (*DEVICES, CPU):
+            self.assertIn(f"| `{d.name}` | {d.flops / 1e12:g} | {d.half / 1e12:g} | {d.bytes / 1e9:,.0f} |", page)
+
+    def test_updates(self) -> None:
+        """With the updates inside, smaller limits can be chosen, in per cent of the same peak, and compile keeps them."""
+        model = nn.Sequential(*(m for _ in range(6) for m in (nn.Linear(256, 256), nn.Tanh())))
+        x = torch.randn(256, 256)
+        optimizer = torch.optim.AdamW(model.parameters())
+        plain = onnxmem_torch.frontier(model, x, loss=square)
+        inside = onnxmem_torch.frontier(model, x, loss=square, optimizer=optimizer)
+        self.assertEqual(plain.peak_bytes, inside.peak_bytes)
+        self.assertLess(inside.smallest.percent, plain.smallest.percent)
+        torch._dynamo.reset()
+        step = onnxmem_torch.compile(lambda x: square(model(x)), limit=inside.choice("1000%"), backend="aot_eager", optimizer=optimizer, strict=True)
+        step(x).backward()
+        self.assertLessEqual(onnxmem_torch.reports(step)[0].peak_bytes, inside.smallest.limit_bytes)
 
 
 class Problems(unittest.TestCase):

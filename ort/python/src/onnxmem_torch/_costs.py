@@ -45,6 +45,14 @@ DEFAULT = DEVICES[2]
 CPU = Device("cpu", 0.8e12, 0.8e12, 0.05e12, 4e-6)
 
 
+def named(name: str) -> Device:
+    """Return a device by its name, such as "A100" or "cpu"; ValueError lists them."""
+    for d in (*DEVICES, CPU):
+        if d.name.lower() == name.lower():
+            return d
+    raise ValueError(f"on {name!r}: expected one of {', '.join(d.name for d in (*DEVICES, CPU))}")
+
+
 def device_of(graph: fx.Graph) -> Device:
     """Return the device of a graph: that of its first tensor on a GPU, else the processor."""
     for node in graph.nodes:

@@ -20,18 +20,23 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ._fake import Fakes, call_of, loss_of, module_of, name_of
 from ._load import Block, Load
 from ._storages import identity, nbytes
+from ._workspaces import Workspaces
 
 
 class _Watch(TorchDispatchMode):
     """Notes each storage that an operator makes, and when it is freed."""
 
-    def __init__(self, names: Mapping[int, str]) -> None:
+    def __init__(self, names: Mapping[int, str], workspaces: Optional[Workspaces] = None) -> None:
         super().__init__()
-        self.names = names
+        self.names, self.workspaces = names, workspaces
+        #: The calls of the steps, by the keys of workspaces.
+        self.calls: list[str] = []
         self.steps: list[str] = []
         self.blocks: list[Block] = []
         #: The block of a live storage; -1 of those that were there before.
         self.live: dict[object, int] = {}
+        #: The type of the device at work.
+        self.device = "cpu"
         self.modules: list[str] = []
         self._refs: dict[object, Any] = {}
         self._made: dict[int, str] = {}  # by autograd's sequence number: the module
@@ -50,6 +55,8 @@ class _Watch(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         where = self._where()
         self.steps.append(f"{str(func).removeprefix('aten.').rpartition('.')[0]}{' of ' + where if where else ''}")
+        if self.workspaces is not None:
+            self.calls.append(self.workspaces.note(func, args, kwargs or {}))
         for t in pytree.tree_leaves(out):
             if isinstance(t, torch.Tensor):
                 self._note(t)
@@ -125,6 +132,7 @@ def eager(
     training: bool,
     loss: Optional[Callable[[Any], torch.Tensor]] = None,
     optimizer: Optional[Any] = None,
+    workspaces: Optional[Workspaces] = None,
 ) -> tuple[Load, int]:
     """Run a step of eager PyTorch on fake tensors; return its load, and the bytes of the optimizer's states.
 
@@ -145,13 +153,16 @@ def eager(
             states = _first_update(update)
         for p in owned:
             p.grad = None
-        watch = _Watch(names)
+        watch = _Watch(names, workspaces)
+        watch.device = owned[0].device.type if owned else "cpu"
         watch.resident([*owned, *states, *(t for t in pytree.tree_leaves((args, named)) if isinstance(t, torch.Tensor))])
         load = _watched(watch, model, args, named, training, loss, update)
         kept = {identity(p.grad): None for p in owned if p.grad is not None}
         load.name([watch.live[k] for k in kept if watch.live.get(k, -1) >= 0], [])
         for p in owned:
             p.grad = None
+    if workspaces is not None:
+        load.beside(workspaces.sizes(watch.calls))
     return load, sum(nbytes(t) for t in states)
 
 
@@ -176,13 +187,16 @@ def _watched(watch: _Watch, model: Any, args: Any, kwargs: Any, training: bool, 
             if loss is not None:
                 del result
         boundary = len(watch.steps)
-        if value is not None:
-            value.backward()
-        update = len(watch.steps)
-        if optimizer is not None:
-            optimizer.step()
+        # Only the forward pass is within the caller's autocast, whose end frees the casts that it keeps.
+        torch.clear_autocast_cache()
+        with torch.autocast(watch.device, enabled=False):
+            if value is not None:
+                value.backward()
+            update = len(watch.steps)
+            if optimizer is not None:
+                optimizer.step()
     end = len(watch.steps) - 1
     blocks = watch.blocks
     for b in blocks:
         b.last = end if b.last < 0 else b.last
-    return Load(watch.steps, blocks, boundary, update, "Python and autograd on fake tensors; kernels' workspaces are not counted")
+    return Load(watch.steps, blocks, boundary, update, "Python and autograd on fake tensors")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
@@ -10,53 +9,18 @@ from typing import Any, Optional, Union
 import torch
 from torch.utils import _pytree as pytree
 
-from onnxmem._command import call
-
 from ._curve import lines_of, picture, size, table
 from ._eager import eager
 from ._fake import Fakes, call_of, module_of
-from ._lives import forward_load, graph_load, planned_load, title
-from ._load import PARAMETER_GRADIENT, PLURALS, Block, Load
+from ._load import PARAMETER_GRADIENT, PLURALS, Block
 from ._partition import parse
-from ._prepare import prepare
-from ._problem import step_of
-from ._reserve import Reserve, reserve
-from ._step import Step, Unsupported
+from ._reserve import reserve
+from ._step import Unsupported
 from ._storages import identity, nbytes
-from ._trace import Joint, TraceError, joint
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way to run a step. Sizes are bytes, parameters, inputs and states apart."""
-
-    name: str
-    load: Load
-    #: What allocators take for it.
-    reserve: Reserve
-    #: Over the time of all kernels once, in per cent; of the smallest plan.
-    extra_percent: float = 0.0
-
-    @property
-    def peak_bytes(self) -> int:
-        """The most that is live at once."""
-        return self.load.peak_bytes
-
-
-@dataclass(frozen=True)
-class Least:
-    """What bounds the peak of every plan of a step, in any order and with any recomputation."""
-
-    #: Proven: no plan has a smaller peak. Parameters, inputs and states apart.
-    bytes: int
-    #: The step that needs as much, and what it must hold besides its own results, the largest first.
-    where: str
-    tensors: list[tuple[str, int]]
-
-    def __str__(self) -> str:
-        names = ", ".join(f"{name} ({size(n)})" for name, n in self.tensors[:3])
-        more = f" and {len(self.tensors) - 3} more" if len(self.tensors) > 3 else ""
-        return f"no plan takes less than {size(self.bytes)}: {self.where}{': ' + names if names else ''}{more}"
+from ._trace import TraceError, joint
+from ._updates import supported
+from ._ways import Least, Way, compiled, smallest, updates
+from ._workspaces import Workspaces
 
 
 @dataclass
@@ -71,9 +35,8 @@ class Estimate:
     states: int
     #: Of the parameters.
     gradients: int
-    #: "eager" and, if the model is one graph, "compiled" and "smallest".
+    #: "eager" and, if the model is one graph, "compiled" and "smallest"; with an optimizer "updates".
     ways: dict[str, Way]
-    least: Optional[Least] = None
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -107,6 +70,11 @@ class Estimate:
     def live(self, way: Optional[str] = None) -> list[Block]:
         """Return what is live at the peak besides what is resident, the largest first."""
         return self._way(way).load.live()
+
+    @property
+    def least(self) -> Optional[Least]:
+        """What bounds the peak of every plan of this step; None if it is not known."""
+        return min((w.least for w in self.ways.values() if w.least), key=lambda x: x.bytes, default=None)
 
     @property
     def smallest(self) -> Optional[int]:
@@ -151,7 +119,7 @@ class Estimate:
         rows.append(["peak of everything", *(size(self.peak(w.name)) for w in ways)])
         rows.append(["reserved", *(size(self.reserved(w.name)) for w in ways)])
         if any(w.extra_percent for w in ways):
-            rows.append(["extra time", *(f"{w.extra_percent:.1f} %" if w.name == "smallest" else "" for w in ways)])
+            rows.append(["extra time", *(f"{w.extra_percent:.1f} %" if w.least else "" for w in ways)])
         return ["", *(w.name for w in ways)], rows
 
     def _repr_html_(self) -> str:
@@ -191,6 +159,8 @@ def estimate(
     training: Optional[bool] = None,
     device: Optional[Any] = None,
     effort: str = "fast",
+    workspaces: bool = False,
+    on: Optional[str] = None,
 ) -> Estimate:
     """Return what a step of a model needs, in eager PyTorch, compiled, and at least.
 
@@ -199,7 +169,9 @@ def estimate(
     Nothing is allocated or computed: model and inputs may be of the device "meta", or of the
     size that no device holds. Autocast is the caller's. inputs, kwargs, loss, training and
     device are as of ``compile``'s trace: the result has a loss, or loss makes one of it.
-    effort is that of ``onnxmem order``, for the smallest plan.
+    effort is that of ``onnxmem order``, for the smallest plan; on, such as "A100", names the
+    device whose times price what runs again. With workspaces, each kernel
+    runs once on zeros of its shapes, to find what it takes for itself.
     """
     model = module_of(model)
     given = call_of(inputs, kwargs)
@@ -207,7 +179,8 @@ def estimate(
         training = model.training and torch.is_grad_enabled()
     parameters = list(model.parameters())
     fakes = Fakes((given, parameters), device)
-    load, states = eager(model, inputs, kwargs, fakes=fakes, training=training, loss=loss, optimizer=optimizer)
+    recorder = Workspaces() if workspaces else None
+    load, states = eager(model, inputs, kwargs, fakes=fakes, training=training, loss=loss, optimizer=optimizer, workspaces=recorder)
     ways = {"eager": Way("eager", load, reserve(load))}
     result = Estimate(
         title=_title(model, training, fakes, parameters),
@@ -223,9 +196,19 @@ def estimate(
         traced = joint(model, inputs, kwargs, loss=loss, training=training, device=device, fakes=fakes)
         if traced.breaks:
             result.notes.append(f"compiled: as one graph; torch.compile breaks it: {traced.breaks}")
-        _compiled(result, traced, effort)
+        ways["compiled"] = compiled(traced, load, recorder)
+        result.notes.append(f"compiled: {ways['compiled'].load.how}")
+        if training:
+            ways["smallest"] = smallest(traced, load, recorder, effort, on)
+        if training and optimizer is not None and supported(optimizer):
+            ways["updates"] = updates(traced, model, optimizer, recorder, effort, on)
+            result.notes.append(f"updates: {ways['updates'].load.how}")
     except (TraceError, Unsupported) as e:
         result.notes.append(f"compiled: {e}")
+    if recorder is None:
+        result.notes.append("workspaces of kernels are not counted: workspaces=True runs each kernel once")
+    elif recorder.note_of_failed():
+        result.notes.append(recorder.note_of_failed())
     return result
 
 
@@ -239,48 +222,3 @@ def _title(model: Any, training: bool, fakes: Fakes, parameters: list[torch.Tens
 
 def _bytes(tensors: Any) -> int:
     return sum({identity(t): nbytes(t) for t in tensors}.values())
-
-
-def _compiled(result: Estimate, traced: Joint, effort: str) -> None:
-    """Add the graphs of PyTorch's min-cut and the smallest plan, each with the update of eager PyTorch."""
-    update = result.ways["eager"].load
-    how = "PyTorch's min-cut, kernels as ATen has them; fused kernels take at most this"
-    if not traced.training:
-        load = forward_load(traced.module, "the graph as it was traced")
-        result.ways["compiled"] = Way("compiled", load, reserve(load))
-        result.notes.append(f"compiled: {load.how}")
-        return
-    from functorch.compile import min_cut_rematerialization_partition
-
-    whole = torch.fx.GraphModule(traced.module, prepare(traced.module.graph, traced.num_fwd_outputs))
-    with torch._guards.tracing(torch._guards.TracingContext(traced.mode)):
-        forward, backward = min_cut_rematerialization_partition(
-            whole, (), num_fwd_outputs=traced.num_fwd_outputs, static_lifetime_input_indices=traced.static
-        )
-    load = graph_load(forward, backward, traced.num_fwd_outputs, how).followed(update)
-    result.ways["compiled"] = Way("compiled", load, reserve(load))
-    result.notes.append(f"compiled: {how}")
-    step = step_of(traced)
-    found = least(step, effort)
-    load = planned_load(step, found["steps"], "the plan with the smallest peak that was found").followed(update)
-    result.ways["smallest"] = Way("smallest", load, reserve(load), found["extra_cost_percent"] or 0.0)
-    result.least = bound(step, found["least"])
-
-
-def least(step: Step, effort: str) -> dict[str, Any]:
-    """Return what ``onnxmem order --least`` says about a step."""
-    text = json.dumps(step.problem(), separators=(",", ":")).encode()
-    result: dict[str, Any] = call(["order", "-", "--json", "--least", f"--effort={effort}"], text).result or {}
-    return result
-
-
-def bound(step: Step, found: Mapping[str, Any]) -> Least:
-    """Return the bound of a step's peak in the words of its model."""
-    names = {i: step.tensors[i]["name"] for i in found["tensors"]}
-    for owner, i in step.tensor.items():
-        if i in names:
-            names[i] = title(owner[0]) if owner[0].op == "call_function" else names[i]
-    places = {"start": "the first step holds all inputs", "end": "the end of the backward pass holds all gradients and results"}
-    node = found.get("node")
-    where = places.get(found["at"]) or ("the end of the forward pass" if node == step.boundary else f"{title(step.kernels[node])} and what it needs" if node is not None else "")
-    return Least(found["lower_bound_bytes"], where, [(names[i], step.tensors[i]["bytes"]) for i in found["tensors"] if step.tensors[i]["bytes"]])

@@ -12,13 +12,13 @@ import torch
 
 from onnxmem._command import call
 
-from ._costs import device_of
+from ._costs import Device, device_of, named
 from ._curve import lines_of, picture, size, table
-from ._estimate import Least, bound
 from ._fake import module_of
 from ._problem import step_of
 from ._step import Step
 from ._trace import joint
+from ._ways import Least, bound
 
 
 @dataclass(frozen=True)
@@ -87,35 +87,47 @@ def frontier(
     loss: Optional[Callable[[Any], torch.Tensor]] = None,
     device: Optional[Any] = None,
     effort: str = "fast",
+    optimizer: Optional[Any] = None,
+    on: Optional[str] = None,
 ) -> Frontier:
     """Return what limits of a training step's memory cost in time, and what they cost at least.
 
         costs = onnxmem_torch.frontier(model, (x, y))
         model = onnxmem_torch.compile(model, limit=costs.choice(extra="10%"))
 
-    The arguments are those of ``estimate``. Times are by the roofline of the device.
+    The arguments are those of ``estimate``. Times are by the roofline of the device, or of
+    the one that on names, such as "A100" (docs/torch-estimate.md lists them). With an
+    optimizer, parameters are updated within the backward pass, as compile(optimizer=) does.
     """
     traced = joint(model, inputs, kwargs, loss=loss, training=True, device=device)
-    step = step_of(traced)
-    text = json.dumps(step.problem(), separators=(",", ":")).encode()
-    result: dict[str, Any] = call(["order", "-", "--json", "--frontier", "--least", f"--effort={effort}"], text).result or {}
+    step = step_of(traced, updates=None if optimizer is None else (optimizer, module_of(model)), on=on)
+    result = _solve(step, ["--frontier", "--least", f"--effort={effort}"])
     best = result["best_order_peak_bytes"]
-    points = [_point(x, best) for x in result["frontier"]]
-    percent = math.ceil(10000 * result["peak_bytes"] / best) / 100  # a limit that this plan keeps
-    lowest = Point(percent, result["peak_bytes"], result["extra_cost_percent"], result["extra_cost_lower_bound_percent"])
-    points = [p for p in points if p.limit_bytes > lowest.limit_bytes]
+    if optimizer is not None:  # a percentage is of the step that leaves its gradients
+        best = _solve(step_of(traced), [f"--effort={effort}"])["peak_bytes"]
+    lowest = Point(_percent(result["peak_bytes"], best), result["peak_bytes"], result["extra_cost_percent"], result["extra_cost_lower_bound_percent"])
+    points = [p for x in result["frontier"] if (p := _point(x, best)).limit_bytes > lowest.limit_bytes]
     title = f"{type(module_of(model)).__name__}: limits of a training step, of {size(best)}"
-    notes = [f"times by the roofline of {_prices(step)}, each kernel by itself"]
+    notes = [f"times by the roofline of {_prices(device_of(step.graph) if on is None else named(on))}, each kernel by itself"]
     if traced.breaks:
         notes.append(f"as one graph; torch.compile breaks it: {traced.breaks}")
     return Frontier(title, best, points, lowest, bound(step, result["least"]), notes)
 
 
-def _prices(step: Step) -> str:
+def _solve(step: Step, flags: list[str]) -> dict[str, Any]:
+    """Return what ``onnxmem order`` says about a step."""
+    return call(["order", "-", "--json", *flags], json.dumps(step.problem(), separators=(",", ":")).encode()).result or {}
+
+
+def _percent(count: int, best: int) -> float:
+    """Return a share, rounded up to hundredths: a limit that a peak of so many bytes keeps."""
+    return math.ceil(10000 * count / best) / 100
+
+
+def _prices(d: Device) -> str:
     """Say what device times are those of."""
-    d = device_of(step.graph)
     return f"{d.name} ({d.flops / 1e12:g} TFLOP/s, {d.bytes / 1e9:g} GB/s)"
 
 
 def _point(x: Mapping[str, Any], best: int) -> Point:
-    return Point(round(100 * x["limit_bytes"] / best), x["limit_bytes"], x["extra_cost_percent"], x["extra_cost_lower_bound_percent"])
+    return Point(_percent(x["limit_bytes"], best), x["limit_bytes"], x["extra_cost_percent"], x["extra_cost_lower_bound_percent"])

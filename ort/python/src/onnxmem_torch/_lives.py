@@ -29,6 +29,8 @@ class _Lives:
     def __init__(self) -> None:
         self.steps: list[str] = []
         self.blocks: list[Block] = []
+        #: What each step's kernel takes for itself, as far as it is known.
+        self.workspaces: list[int] = []
         #: The block of a storage that goes from one graph to the next, by its identity.
         self.handed: dict[object, int] = {}
 
@@ -42,6 +44,7 @@ class _Lives:
                 continue
             if storages.runs(n):
                 self.steps.append(title(n))
+                self.workspaces.append(n.meta.get("onnxmem_workspace", 0))
             now = max(len(self.steps) - 1, first)
             for m in n.all_input_nodes:
                 for owner in storages.of(m):
@@ -88,7 +91,7 @@ def graph_load(forward: fx.GraphModule, backward: fx.GraphModule, num_fwd_output
         lives.blocks[k].last = max(lives.blocks[k].last, min(boundary, end))
     for k in [*kept, *gradients]:
         lives.blocks[k].last = end
-    return Load(lives.steps, lives.blocks, boundary, end + 1, how).name(gradients, kept)
+    return Load(lives.steps, lives.blocks, boundary, end + 1, how).name(gradients, kept).beside(lives.workspaces)
 
 
 def forward_load(module: fx.GraphModule, how: str) -> Load:
@@ -99,7 +102,7 @@ def forward_load(module: fx.GraphModule, how: str) -> Load:
     end = len(lives.steps) - 1
     for k in kept:
         lives.blocks[k].last = end
-    return Load(lives.steps, lives.blocks, end + 1, end + 1, how).name([], kept)
+    return Load(lives.steps, lives.blocks, end + 1, end + 1, how).name([], kept).beside(lives.workspaces)
 
 
 def planned_load(step: Step, steps: Sequence[int], how: str) -> Load:
@@ -128,4 +131,5 @@ def planned_load(step: Step, steps: Sequence[int], how: str) -> Load:
     forward = {step.tensor[o] for n in step.forward if isinstance(n, fx.Node) for o in step.storages.of(n)}
     boundary = list(steps).index(step.boundary)
     load = Load([names[v] for v in steps], blocks, boundary, len(steps), how)
-    return load.name([newest[i] for i in kept if i not in forward], [newest[i] for i in kept if i in forward])
+    load.name([newest[i] for i in kept if i not in forward], [newest[i] for i in kept if i in forward])
+    return load.beside(step.nodes[v].get("workspace", 0) for v in steps)

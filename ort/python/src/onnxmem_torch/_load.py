@@ -7,10 +7,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 #: Kinds of blocks, in the order in which tables list them.
-SAVED, GRADIENT, PARAMETER_GRADIENT, RESULT, TEMPORARY = "activation", "gradient", "parameter gradient", "result", "temporary"
+SAVED, GRADIENT, PARAMETER_GRADIENT, RESULT, TEMPORARY, WORKSPACE = "activation", "gradient", "parameter gradient", "result", "temporary", "workspace"
 
-
-PLURALS = {SAVED: "activations", GRADIENT: "gradients", PARAMETER_GRADIENT: "parameters' gradients", RESULT: "results", TEMPORARY: "temporaries"}
+PLURALS = {
+    SAVED: "activations",
+    GRADIENT: "gradients",
+    PARAMETER_GRADIENT: "parameters' gradients",
+    RESULT: "results",
+    TEMPORARY: "temporaries",
+    WORKSPACE: "workspaces",
+}
 
 
 @dataclass
@@ -96,6 +102,12 @@ class Load:
                 b.kind = GRADIENT if b.first < self.update else TEMPORARY
             else:
                 b.kind = SAVED if b.last >= self.boundary else TEMPORARY
+        return self
+
+    def beside(self, workspaces: Iterable[int]) -> Load:
+        """Add what the operator of each step takes for itself, in bytes."""
+        self.blocks += [Block(self.steps[k], size, k, k, WORKSPACE) for k, size in enumerate(workspaces) if size]
+        self.__dict__.pop("loads", None)
         return self
 
     def followed(self, other: Load) -> Load:

@@ -90,7 +90,8 @@ def _solve(text: bytes, limit: Optional[Union[int, str]], effort: str, least: bo
     )
 
 
-def _folder() -> Optional[Path]:
+def folder() -> Optional[Path]:
+    """Return the folder of what is kept; None if nothing is."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return Path(named) if named else None
@@ -98,22 +99,22 @@ def _folder() -> Optional[Path]:
 
 
 def _load(key: str) -> Optional[Plan]:
-    folder = _folder()
+    place = folder()
     try:
-        return Plan(**{**json.loads((folder / f"{key}.json").read_bytes()), "seconds": 0.0}) if folder else None
+        return Plan(**{**json.loads((place / f"{key}.json").read_bytes()), "seconds": 0.0}) if place else None
     except (OSError, ValueError, TypeError):
         return None  # not there, or of another version
 
 
 def _store(key: str, found: Plan) -> None:
     """Write a plan; a folder that cannot be written to is no error."""
-    folder = _folder()
-    if folder is None:
+    place = folder()
+    if place is None:
         return
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=place, delete=False) as file:
             json.dump(asdict(found), file)
-        os.replace(file.name, folder / f"{key}.json")
+        os.replace(file.name, place / f"{key}.json")
     except OSError:
         pass

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any, Optional
 
 import torch
@@ -45,7 +46,7 @@ class Updates:
     """The updates of an optimizer's parameters."""
 
     def __init__(self, optimizer: Any) -> None:
-        if type(optimizer).__name__ not in OPTIMIZERS or type(optimizer).__module__.split(".")[0] != "torch":
+        if not supported(optimizer):
             raise ValueError(f"optimizer {type(optimizer).__name__}: expected one of {', '.join(OPTIMIZERS)}; updates=False leaves its step apart")
         self.optimizer = optimizer
         self._places: dict[tuple[int, torch.Size], tuple[dict[str, Any], Any]] = {}
@@ -105,45 +106,10 @@ class Updates:
         groups = [{k: v for k, v in g.items() if k in ("weight_decay", "maximize", "nesterov", "fused")} for g in self.optimizer.param_groups]
         return f"{type(self.optimizer).__name__} {[(g, len(h['params'])) for g, h in zip(groups, self.optimizer.param_groups)]}"
 
-    def workspace(self, parameter: torch.Tensor) -> int:
-        """Return the bytes that a parameter's update needs for the time of its run."""
-        group = next(g for g in self.optimizer.param_groups if any(p is parameter for p in g["params"]))
-        if group.get("fused"):
-            return 0
-        count = bool(group["weight_decay"]) + bool(group.get("maximize"))
-        if type(self.optimizer).__name__ == "SGD":
-            count += bool(group["nesterov"])
-        else:
-            decoupled = type(self.optimizer).__name__ == "AdamW" or group.get("decoupled_weight_decay")
-            count += 2 - (bool(group["weight_decay"]) and bool(decoupled))
-        size: int = parameter.numel() * parameter.element_size()
-        return count * -(-size // BLOCK) * BLOCK
-
     def insert(self, graph: fx.Graph, num_fwd_outputs: int) -> int:
-        """Let a joint graph update its parameters; return how many of them.
-
-        A parameter whose gradient is returned to another place, or that is not the
-        optimizer's, stays as it is.
-        """
+        """Let a joint graph update its parameters; return how many of them."""
         inputs = [n for n in graph.nodes if n.op == "placeholder" and not tangent(n)]
-        output = graph.output_node()
-        results = list(output.args[0])
-        gradients = results[num_fwd_outputs:]
-        if len(inputs) != len(gradients):
-            return 0
-        known = self._known(inputs)
-        count = 0
-        for k, (primal, gradient) in enumerate(zip(inputs, gradients)):
-            parameter = known.get(primal)
-            if parameter is None or not isinstance(gradient, fx.Node):
-                continue
-            with graph.inserting_before(output):
-                node = graph.call_function(torch.ops.onnxmem.update.default, (primal, gradient))
-            node.meta = {"val": None, "partitioner_tag": "must_be_in_backward", "onnxmem_workspace": self.workspace(parameter)}
-            results[num_fwd_outputs + k] = None
-            count += 1
-        output.args = (tuple(results),)
-        return count
+        return insert(graph, num_fwd_outputs, self.optimizer, self._known(inputs))
 
     def _known(self, inputs: list[fx.Node]) -> dict[fx.Node, Any]:
         """Return the optimizer's parameters among the inputs of a graph, found by their fake tensors."""
@@ -163,3 +129,50 @@ class Updates:
                 if len(nodes) == 1 and nbytes(fake) == nbytes(nodes[0].meta["val"]) and fake.shape == nodes[0].meta["val"].shape:
                     known[nodes[0]] = p
         return known
+
+
+def supported(optimizer: Any) -> bool:
+    """Whether an optimizer's step treats each parameter by itself."""
+    return type(optimizer).__name__ in OPTIMIZERS and type(optimizer).__module__.split(".")[0] == "torch"
+
+
+def workspace(optimizer: Any, group: Mapping[str, Any], parameter: torch.Tensor) -> int:
+    """Return the bytes that a parameter's update needs for the time of its run."""
+    if group.get("fused"):
+        return 0
+    count = bool(group["weight_decay"]) + bool(group.get("maximize"))
+    if type(optimizer).__name__ == "SGD":
+        count += bool(group["nesterov"])
+    else:
+        decoupled = type(optimizer).__name__ == "AdamW" or group.get("decoupled_weight_decay")
+        count += 2 - (bool(group["weight_decay"]) and bool(decoupled))
+    size: int = parameter.numel() * parameter.element_size()
+    return count * -(-size // BLOCK) * BLOCK
+
+
+def insert(graph: fx.Graph, num_fwd_outputs: int, optimizer: Any, known: Mapping[fx.Node, Any]) -> int:
+    """Let a joint graph update those inputs that are known parameters; return how many of them.
+
+    A parameter whose gradient is returned to another place, or that is not the
+    optimizer's, stays as it is.
+    """
+    inputs = [n for n in graph.nodes if n.op == "placeholder" and not tangent(n)]
+    output = graph.output_node()
+    results = list(output.args[0])
+    gradients = results[num_fwd_outputs:]
+    if len(inputs) != len(gradients):
+        return 0
+    groups = {id(p): g for g in optimizer.param_groups for p in g["params"]}
+    count = 0
+    for k, (primal, gradient) in enumerate(zip(inputs, gradients)):
+        parameter = known.get(primal)
+        if id(parameter) not in groups or not isinstance(gradient, fx.Node):
+            continue
+        with graph.inserting_before(output):
+            node = graph.call_function(torch.ops.onnxmem.update.default, (primal, gradient))
+        size = workspace(optimizer, groups[id(parameter)], parameter)
+        node.meta = {"val": None, "partitioner_tag": "must_be_in_backward", "onnxmem_workspace": size}
+        results[num_fwd_outputs + k] = None
+        count += 1
+    output.args = (tuple(results),)
+    return count
