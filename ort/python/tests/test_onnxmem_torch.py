@@ -170,6 +170,8 @@ class Replay(unittest.TestCase):
         self.assertEqual(memory["arena_bytes"], memory["lower_bound_bytes"])
         self.assertEqual(memory["arena_bytes"], memory["live_peak_bytes"])
         self.assertEqual(memory["driver_bytes"], memory["arena_bytes"] + memory["outside_bytes"])
+        stats = onnxmem_torch.memory_stats()
+        self.assertEqual((stats["reserved_bytes.all.current"], stats["arena_bytes"]), (memory["driver_bytes"], memory["arena_bytes"]))
         return memory
 
     def test_marked_iterations_are_packed_without_fragmentation(self) -> None:

@@ -186,6 +186,17 @@ class Beside(unittest.TestCase):
         assert e.least is not None and without.least is not None
         self.assertGreater(e.least.bytes, without.least.bytes)
 
+    def test_inductor(self) -> None:
+        """Inductor's kernels, before they are compiled, beside what they take."""
+        model, x = language()
+        e = onnxmem_torch.estimate(model, x, backend="inductor")
+        self.assertLess(e.ways["inductor"].peak_bytes, e.ways["compiled"].peak_bytes)
+        self.assertEqual(sum(b.bytes for b in e.live("inductor")), e.ways["inductor"].peak_bytes)
+        torch._dynamo.reset()
+        self.near(e.ways["inductor"].peak_bytes, self._steps(torch.compile(model, fullgraph=True), model, x, False), 1)
+        with self.assertRaisesRegex(ValueError, "backend 'eager': expected \"inductor\""):
+            onnxmem_torch.estimate(model, x, backend="eager")
+
     def test_workspaces_are_kept(self) -> None:
         model, x = picture()
         with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, ONNXMEM_PLANS=folder):

@@ -18,7 +18,7 @@ On CUDA, an arena for each stream holds what a step allocates:
 The first iterations are recorded; the command ``onnxmem`` packs them in the background;
 from then on, every block has its place in an arena. Without ``iteration()``, the iteration
 is the period of the stream of allocations. What deviates comes from the driver.
-``memory()`` has the figures, ``report()`` draws the arena.
+``memory()`` and ``memory_stats()`` have the figures, ``report()`` draws the arena.
 
 Sizes are bytes. Linux only. docs/pytorch.md of the project describes what is recorded and
 what happens when an iteration deviates.
@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._allocator import Memory, StreamMemory, install, iteration, memory, report, streams, trace, wait
+from ._allocator import Memory, StreamMemory, install, iteration, memory, memory_stats, report, streams, trace, wait
 
 if TYPE_CHECKING:
     from ._compile import compile, reports
@@ -68,6 +68,7 @@ __all__ = [
     "install",
     "iteration",
     "memory",
+    "memory_stats",
     "problem",
     "report",
     "reports",

@@ -140,6 +140,16 @@ def memory() -> Memory:
     return cast(Memory, total)
 
 
+def memory_stats() -> dict[str, int]:
+    """Return memory(), and what is taken from the driver by the names of ``torch.cuda.memory_stats``.
+
+    PyTorch's own function has no figures of an allocator from outside.
+    """
+    found = memory()
+    reserved = {"reserved_bytes.all.current": found["driver_bytes"], "reserved_bytes.all.peak": found["driver_peak_bytes"]}
+    return {**cast(dict[str, int], found), **reserved}
+
+
 def wait(timeout: float | None = None) -> bool:
     """Wait until what was recorded is packed; False after so many seconds."""
     return _installed().packer.wait(timeout)

@@ -19,7 +19,7 @@ from ._step import Unsupported
 from ._storages import identity, nbytes
 from ._trace import TraceError, joint
 from ._updates import supported
-from ._ways import Least, Way, compiled, smallest, updates
+from ._ways import Least, Way, compiled, inductor, smallest, updates
 from ._workspaces import Workspaces
 
 
@@ -35,7 +35,8 @@ class Estimate:
     states: int
     #: Of the parameters.
     gradients: int
-    #: "eager" and, if the model is one graph, "compiled" and "smallest"; with an optimizer "updates".
+    #: "eager" and, if the model is one graph, "compiled" and "smallest"; "inductor" with that backend,
+    #: "updates" with an optimizer.
     ways: dict[str, Way]
     notes: list[str] = field(default_factory=list)
 
@@ -161,6 +162,7 @@ def estimate(
     effort: str = "fast",
     workspaces: bool = False,
     on: Optional[str] = None,
+    backend: Optional[str] = None,
 ) -> Estimate:
     """Return what a step of a model needs, in eager PyTorch, compiled, and at least.
 
@@ -171,8 +173,11 @@ def estimate(
     device are as of ``compile``'s trace: the result has a loss, or loss makes one of it.
     effort is that of ``onnxmem order``, for the smallest plan; on, such as "A100", names the
     device whose times price what runs again. With workspaces, each kernel
-    runs once on zeros of its shapes, to find what it takes for itself.
+    runs once on zeros of its shapes, to find what it takes for itself. backend="inductor" adds
+    the kernels that Inductor would make of the step, which takes as long as lowering it.
     """
+    if backend not in (None, "inductor"):
+        raise ValueError(f'backend {backend!r}: expected "inductor" or None')
     model = module_of(model)
     given = call_of(inputs, kwargs)
     if training is None:
@@ -198,6 +203,9 @@ def estimate(
             result.notes.append(f"compiled: as one graph; torch.compile breaks it: {traced.breaks}")
         ways["compiled"] = compiled(traced, load, recorder)
         result.notes.append(f"compiled: {ways['compiled'].load.how}")
+        if training and backend is not None:
+            ways["inductor"] = inductor(model, given, loss, fakes, load, recorder)
+            result.notes.append(f"inductor: {ways['inductor'].load.how}")
         if training:
             ways["smallest"] = smallest(traced, load, recorder, effort, on)
         if training and optimizer is not None and supported(optimizer):

@@ -16,7 +16,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from ._fake import Fakes, call_of, module_of
+from ._fake import Call, Fakes, call_of, module_of
 
 
 class TraceError(RuntimeError):
@@ -78,7 +78,7 @@ def joint(
         step = _step(model, loss, training)
         breaks = ""
         try:
-            _by_dynamo(step, kept, args, named, fakes.mode)
+            _capture(step, kept, args, named, fakes.mode)
         except Exception as e:
             breaks = _reason(e)
             try:
@@ -90,7 +90,14 @@ def joint(
     return Joint(*kept.found, mode=fakes.mode, training=training, titles=kept.titles, kinds=kept.kinds, breaks=breaks)
 
 
-def _by_dynamo(step: Any, kept: _Keep, args: Any, kwargs: Any, mode: Any) -> None:
+def by_dynamo(model: Any, call: Call, loss: Optional[Callable[[Any], torch.Tensor]], fakes: Fakes, kept: Any) -> None:
+    """Give a training step to a backend that keeps what it found."""
+    args, named = fakes.call(call)
+    with fakes.within(model), _mode(model, True):
+        _capture(_step(model, loss, True), kept, args, named, fakes.mode)
+
+
+def _capture(step: Any, kept: Any, args: Any, kwargs: Any, mode: Any) -> None:
     """Capture a step as ``torch.compile(fullgraph=True)`` does. Calls of loggers are left out."""
     import logging
 

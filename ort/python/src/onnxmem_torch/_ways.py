@@ -9,9 +9,10 @@ from typing import Any, Optional
 
 import torch
 
-from onnxmem._command import call
+from onnxmem import _command
 
 from ._curve import size
+from ._fake import Call, Fakes
 from ._lives import forward_load, graph_load, planned_load, title
 from ._load import Load
 from ._prepare import prepare
@@ -79,6 +80,14 @@ def compiled(traced: Joint, update: Load, workspaces: Optional[Workspaces]) -> W
     return Way("compiled", load, reserve(load))
 
 
+def inductor(model: Any, call: Call, loss: Any, fakes: Fakes, update: Load, workspaces: Optional[Workspaces]) -> Way:
+    """Return Inductor's kernels of a training step without a limit."""
+    from ._inductor import fused
+
+    load = fused(model, call, loss, fakes, workspaces).followed(update)
+    return Way("inductor", load, reserve(load))
+
+
 def smallest(traced: Joint, update: Load, workspaces: Optional[Workspaces], effort: str, on: Optional[str]) -> Way:
     """Return the smallest plan, with the update of eager PyTorch."""
     step = step_of(traced, workspaces, on=on)
@@ -101,7 +110,7 @@ def _smallest(name: str, step: Step, how: str, effort: str, update: Optional[Loa
 def least(step: Step, effort: str) -> dict[str, Any]:
     """Return what ``onnxmem order --least`` says about a step."""
     text = json.dumps(step.problem(), separators=(",", ":")).encode()
-    result: dict[str, Any] = call(["order", "-", "--json", "--least", f"--effort={effort}"], text).result or {}
+    result: dict[str, Any] = _command.call(["order", "-", "--json", "--least", f"--effort={effort}"], text).result or {}
     return result
 
 

@@ -1,0 +1,159 @@
+"""Inductor's kernels of a step, before it is compiled: lowered on fake tensors, fused and ordered.
+
+Both graphs go through Inductor up to the order of its fused kernels; no code is made. The
+bytes are those of its own account of buffers. The step is min-cut's, without a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Optional
+
+import torch
+from torch import fx
+from torch._inductor import memory
+from torch._inductor.custom_graph_pass import CustomPartitionerFn
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+
+from ._fake import Call, Fakes
+from ._lives import title
+from ._load import Block, Load
+from ._prepare import copied
+from ._scheduler import Problem, output_names
+from ._step import Unsupported, behind
+from ._trace import by_dynamo
+from ._workspaces import Workspaces
+
+
+class _Stop(Exception):
+    """Ends the lowering once the kernels are there."""
+
+
+class _Parts(CustomPartitionerFn):
+    """A partitioner that keeps min-cut's two graphs as Inductor would get them."""
+
+    def __init__(self) -> None:
+        self.found: Optional[tuple[fx.GraphModule, fx.GraphModule]] = None
+        #: How many results of the first graph are the model's.
+        self.count = 0
+
+    def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], *, num_fwd_outputs: int, **more: Any) -> Any:
+        from functorch.compile import min_cut_rematerialization_partition
+
+        self.found = min_cut_rematerialization_partition(gm, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
+        self.count = num_fwd_outputs
+        raise _Stop
+
+    def uuid(self) -> Any:
+        return None
+
+    def backend(self) -> Any:
+        """Return Inductor with this partitioner, as a backend of torch.compile."""
+        from torch._inductor.compile_fx import compile_fx
+
+        return partial(compile_fx, config_patches={"custom_partitioner_fn": self})
+
+
+@dataclass
+class _Kernels:
+    """The kernels of one graph in Inductor's order, with the names of its inputs and results."""
+
+    titles: list[str]
+    workspaces: list[int]
+    #: Name, bytes, first and last step; the first is -1 of an input, the last None of a result.
+    buffers: list[tuple[str, int, int, Optional[int]]]
+    results: list[str]
+    inputs: list[str]
+    #: The strides of the results; None of those that are no tensors.
+    strides: list[Optional[list[int]]]
+
+
+def fused(model: Any, call: Call, loss: Optional[Callable[[Any], torch.Tensor]], fakes: Fakes, workspaces: Optional[Workspaces]) -> Load:
+    """Return the load of the kernels of a training step. Unsupported says why there is none."""
+    parts = _Parts()
+    try:
+        by_dynamo(model, call, loss, fakes, parts)
+    except Exception as e:
+        raise Unsupported(f"Inductor does not lower this step: {type(e).__name__}: {str(e).strip().splitlines()[0]}") from e
+    if parts.found is None:
+        raise Unsupported("Inductor got no graph of a forward and a backward pass")
+    forward, backward = parts.found
+    ahead = _lower(forward, False, (), workspaces)
+    after = _lower(backward, True, ahead.strides[parts.count :], workspaces)
+    boundary, end = len(ahead.titles), len(ahead.titles) + len(after.titles) - 1
+    handed = dict(zip([n.name for n in backward.graph.find_nodes(op="placeholder") if not behind(n)], ahead.results[parts.count :]))
+    returned, given = set(ahead.results[: parts.count]), set(ahead.results[parts.count :])
+    blocks: list[Block] = []
+    made: dict[str, int] = {}
+    for name, size, first, last in ahead.buffers:
+        made[name] = len(blocks)
+        stop = boundary - 1 if last is None else last
+        blocks.append(Block(ahead.titles[max(first, 0)], size, max(first, 0), end if name in returned else boundary if name in given else stop))
+    for name, size, first, last in after.buffers:
+        stop = end if last is None else boundary + last
+        if first < 0 and handed.get(name) in made:
+            block = blocks[made[handed[name]]]
+            block.last = max(block.last, stop)
+        elif first < 0 and name not in handed:
+            blocks.append(Block("the loss's gradient", size, boundary, stop))
+        elif first >= 0:
+            made[name] = len(blocks)
+            blocks.append(Block(after.titles[first], size, boundary + first, stop))
+    load = Load(ahead.titles + after.titles, blocks, boundary, end + 1, "Inductor's kernels by its own account, of min-cut's graphs")
+    results = [made[n] for n in ahead.results[: parts.count] if n in made]
+    return load.name([made[n] for n in after.results if n in made], results).beside(ahead.workspaces + after.workspaces)
+
+
+def _lower(gm: fx.GraphModule, backward: bool, strides: Sequence[Optional[list[int]]], workspaces: Optional[Workspaces]) -> _Kernels:
+    """Lower a graph; strides are those of its first inputs, where they are known."""
+    from torch._inductor import config
+    from torch._inductor.compile_fx import compile_fx_inner
+
+    found: list[_Kernels] = []
+
+    def look(nodes: list[Any]) -> list[Any]:
+        found.append(_kernels(nodes, workspaces))
+        raise _Stop
+
+    inputs = [n.meta["val"] for n in gm.graph.find_nodes(op="placeholder")]
+    mode = next(x.fake_mode for x in inputs if isinstance(x, torch.Tensor))
+    with config.patch(_post_fusion_custom_pass=look, fx_graph_cache=False), torch._guards.tracing(torch._guards.TracingContext(mode)), mode:
+        inputs[: len(strides)] = [x if s is None else x.as_strided(x.size(), s) for x, s in zip(inputs, strides)]
+        try:
+            compile_fx_inner(fx.GraphModule(gm, copied(gm.graph)), inputs, is_backward=backward)
+        except Exception:
+            if not found:
+                raise
+    return found[0]
+
+
+def _kernels(nodes: list[Any], workspaces: Optional[Workspaces]) -> _Kernels:
+    scheduler, outputs = nodes[0].scheduler, OrderedSet(V.graph.get_output_names())
+    inputs = OrderedSet(V.graph.graph_inputs.keys())
+    _, freeable = memory.prepare_planning_info(nodes, scheduler.name_to_buf, scheduler.name_to_fused_node, inputs, outputs)
+    order = memory.reorder_for_peak_memory(nodes, scheduler.name_to_buf, scheduler.name_to_fused_node, inputs, outputs)
+    problem = Problem(nodes, freeable, outputs)
+    index = {n: i for i, n in enumerate(nodes)}
+    step = {index[n]: s for s, n in enumerate(order)}
+    buffers: list[tuple[str, int, int, Optional[int]]] = []
+    for b in problem.buffers:
+        first = step.get(b.maker, -1)
+        last = None if b.output else max((step[r] for r in b.readers), default=max(first, 0))
+        buffers.append((b.name, b.size, first, last))
+    strides = [list(map(int, x.get_stride())) if x.has_tensor_output() else None for x in V.graph.graph_outputs]
+    origins = [_origins(n) for n in order]
+    titles = [title(o[-1]) if o else n.get_name() for n, o in zip(order, origins)]
+    own = [0] * len(order)
+    if workspaces is not None:
+        keys = [workspaces.of(o[-1]) if n.is_extern() and o else "" for n, o in zip(order, origins)]
+        own = workspaces.sizes(keys)
+    return _Kernels(titles, own, buffers, output_names(), list(V.graph.graph_inputs), strides)
+
+
+def _origins(node: Any) -> list[fx.Node]:
+    """Return the operators of a kernel that are noted, in their order."""
+    found = {o for n in node.get_nodes() if n.node is not None for o in n.node.get_origins() if o.op == "call_function"}
+    return sorted(found)
