@@ -104,16 +104,23 @@ func (s *Solver) reorder(w *work, l *line, plan entry) (order []int32, steps []i
 	if found.Evaluation.Peak >= plan.peak && len(was) == len(all) {
 		return nil, nil
 	}
-	ran := make([]bool, len(s.p.Nodes))
 	for _, i := range found.Order {
-		v := was[i]
-		steps = append(steps, v)
+		steps = append(steps, was[i])
+	}
+	return s.firstRuns(steps), steps
+}
+
+// firstRuns returns the order of the first runs in steps.
+func (s *Solver) firstRuns(steps []int) []int32 {
+	order := make([]int32, 0, len(s.p.Nodes))
+	ran := make([]bool, len(s.p.Nodes))
+	for _, v := range steps {
 		if !ran[v] {
 			ran[v] = true
 			order = append(order, int32(v))
 		}
 	}
-	return order, steps
+	return order
 }
 
 // read returns the steps without the runs whose results are not read before the node

@@ -107,3 +107,42 @@ func TestUnreadRunsAreOmitted(t *testing.T) {
 		t.Errorf("with node 0 before node 2: steps %v", got)
 	}
 }
+
+// At fast effort, too: what the given order makes long before its only reader is made late,
+// once, which costs nothing.
+func TestUnreadRunsAreOmittedAtFastEffort(t *testing.T) {
+	const layers = 6
+	p := &schedule.Problem{Nodes: make([]schedule.Node, 3*layers)}
+	add := func(producer int32, readers ...int32) {
+		p.Tensors = append(p.Tensors, schedule.Tensor{Bytes: 8, Producer: producer, Consumers: readers})
+	}
+	var order []int32
+	for i := range int32(layers) { // layer i, a factor for its gradient, its gradient
+		backward := 3*layers - 1 - i
+		order = append(order, 2*i, 2*i+1)
+		if i < layers-1 {
+			add(2*i, 2*i+1, 2*i+2, backward)
+		} else {
+			add(2*i, 2*i+1, backward)
+		}
+		add(2*i+1, backward)
+		p.Nodes[2*i].Cost, p.Nodes[2*i+1].Cost, p.Nodes[backward].Cost = 100, 10, 100
+	}
+	for i := range int32(layers) {
+		v := 2*layers + i
+		order = append(order, v)
+		add(v, v+1)
+	}
+	last := &p.Tensors[len(p.Tensors)-1]
+	last.Consumers, last.Output = nil, true
+	for _, limit := range []int64{96, 80, 72} {
+		plans, err := Frontier(t.Context(), p, [][]int32{order}, []int64{limit}, Options{Effort: schedule.EffortFast})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPlan(t, p, plans[0])
+		if x := plans[0]; x.Feasible != Found || x.ExtraCost > 0 {
+			t.Errorf("limit %d: %v, steps %v, extra time %.1f %%", limit, x.Feasible, x.Steps, x.ExtraPercent)
+		}
+	}
+}

@@ -32,6 +32,43 @@ func (s *Solver) fast(w *work, limits []int64) {
 			}
 		}
 	}
+	for _, limit := range limits { // after reachLeast, which starts from the given orders alone
+		all = s.planRead(w, all, limit)
+	}
+}
+
+// planRead plans again, in the order that the cheapest plan for a limit has once it omits the
+// runs whose results are not read before their node runs again. It returns all followed by the
+// chainers of new orders. Such a node stands early in the order, and only late steps read it:
+// in GPT-2's step in PyTorch, factors of gradients are computed in the forward pass. At 50 % of
+// its peak this lowers the extra time from 16.66 to 14.07 % (lower bound 13.97).
+func (s *Solver) planRead(w *work, all []*chainer, limit int64) []*chainer {
+	if s.opt.KeepOrders || s.rules.overwrite(s.p) {
+		return all
+	}
+	for range maxAdapted {
+		x := s.archive.cheapest(limit)
+		if x == nil {
+			break
+		}
+		was := s.lines[x.line]
+		steps := was.unroll(x.set)
+		read := s.read(steps)
+		if len(read) == len(steps) {
+			break
+		}
+		now := newLine(s.p, s.firstRuns(read), s.costs, s.rules, int32(len(s.lines)))
+		c := newChainer(newSweep(now, w))
+		s.lines, all = append(s.lines, now), append(all, c)
+		c.limit = limit
+		for _, plan := range []recomputeSet{was.translate(x.set, read, now), nil} {
+			if c.greedy(&plan, greedyOptions{batch: 0.5, thresholds: plain, rounds: maxRounds}) {
+				c.prune(&plan, nil)
+				c.record(&s.archive, plan)
+			}
+		}
+	}
+	return all
 }
 
 // planFast plans for one limit, from known plans first. Then it plans from each order in large batches, with

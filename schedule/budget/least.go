@@ -36,6 +36,7 @@ func (s *Solver) leastFast(w *work) {
 	w.most = math.MaxInt64
 	if limit := s.archive.lowest(); limit < s.best {
 		s.planFast(w, all, limit)
+		s.planRead(w, all, limit)
 	}
 }
 
