@@ -15,15 +15,13 @@ import warnings
 import torch
 import torch._functorch.config
 import torch._inductor.lowering
-import torchvision
-import transformers
 from functorch.compile import default_partition, min_cut_rematerialization_partition
-from torch import fx, nn
+from torch import fx
 from torch._inductor import config
 from torch._inductor.compile_fx import _recursive_joint_graph_passes, compile_fx_inner
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.virtualized import V
-from torch.nn import functional
+from torch_networks import NETWORKS, build
 
 import onnxmem_torch
 from onnxmem_torch import _partition, _scheduler, _step, _trace
@@ -33,78 +31,9 @@ from onnxmem_torch._prepare import copied
 
 MIB = 2**20
 
-
-class Classes(nn.Module):
-    """Images with a label each, or with one for each pixel."""
-
-    def __init__(self, network, size, *labels):
-        super().__init__()
-        self.network = network
-        self.inputs = torch.empty(size), torch.empty(size[0], *labels, dtype=torch.long)
-
-    def forward(self, x, labels):
-        return functional.cross_entropy(self.network(x), labels)
-
-
-class Words(nn.Module):
-    """Words as their own labels."""
-
-    def __init__(self, network, *size):
-        super().__init__()
-        self.network = network
-        self.inputs = (torch.empty(size, dtype=torch.long),)
-
-    def forward(self, words):
-        return self.network(input_ids=words, labels=words).loss
-
-
-def twice(a, b):
-    """Return two convolutions with GroupNorm and ReLU."""
-    layers = []
-    for k in (a, b):
-        layers += [nn.Conv2d(k, b, 3, padding=1), nn.GroupNorm(8, b), nn.ReLU()]
-    return nn.Sequential(*layers)
-
-
-class UNet(nn.Module):
-    """Four levels down and up, 64 to 1,024 channels."""
-
-    def __init__(self):
-        super().__init__()
-        widths = (64, 128, 256, 512, 1024)
-        self.down = nn.ModuleList(twice(a, b) for a, b in zip((3, *widths), widths))
-        self.larger = nn.ModuleList(nn.ConvTranspose2d(2 * w, w, 2, 2) for w in widths[-2::-1])
-        self.up = nn.ModuleList(twice(2 * w, w) for w in widths[-2::-1])
-        self.last = nn.Conv2d(64, 2, 1)
-
-    def forward(self, x):
-        kept = []
-        for k, level in enumerate(self.down):
-            x = level(functional.max_pool2d(x, 2) if k else x)
-            kept.append(x)
-        for larger, level, beside in zip(self.larger, self.up, kept[-2::-1]):
-            x = level(torch.cat((beside, larger(x)), 1))
-        return self.last(x)
-
-
-def llama():
-    options = {"hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 16, "num_attention_heads": 16}
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(use_cache=False, **options))
-
-
-#: Each on the device "meta".
-NETWORKS = {
-    "resnet50": lambda: Classes(torchvision.models.resnet50(), (32, 3, 224, 224)),
-    "gpt2": lambda: Words(transformers.GPT2LMHeadModel(transformers.GPT2Config(use_cache=False)), 4, 1024),
-    "unet": lambda: Classes(UNet(), (8, 3, 256, 256), 256, 256),
-    "vit": lambda: Classes(torchvision.models.vit_b_16(), (32, 3, 224, 224)),
-    "bert": lambda: Words(transformers.BertForMaskedLM(transformers.BertConfig()), 32, 128),
-    "llama": lambda: Words(llama(), 1, 2048),
-}
-
 #: Partitions: for PyTorch's the budget, for ours the limit.
 WAYS = {
-    "default": 1.0, "min-cut": 1.0, "budget 0.5": 0.5, "budget 0.3": 0.3, "budget 0.1": 0.1,
+    "default": 1.0, "min-cut": 1.0, "budget 0.5": 0.5, "budget 0.3": 0.3, "budget 0.1": 0.1, "checkpoints": 1.0,
     "ours": None, "ours 80%": "80%", "ours 60%": "60%", "ours 40%": "40%",
 }  # fmt: skip
 
@@ -140,10 +69,9 @@ def kernels(gm, backward, strides=()):
     return found
 
 
-def joint_graph(name):
-    with torch.device("meta"):
-        network = NETWORKS[name]()
-    joint = _trace.joint(network.train(), network.inputs, decompositions=select_decomp_table(), device="cpu")
+def joint_graph(name, again):
+    network = build(name, again=again, device="meta")
+    joint = _trace.joint(network, network.inputs, decompositions=select_decomp_table(), device="cpu")
     mode = next(n.meta["val"] for n in joint.module.graph.nodes if n.op == "placeholder").fake_mode
     with torch._guards.tracing(torch._guards.TracingContext(mode)), V.set_fake_mode(mode):
         gm = _recursive_joint_graph_passes(joint.module, skip_invoke_subgraph=True, input_device=torch.device("cpu"))
@@ -151,9 +79,13 @@ def joint_graph(name):
 
 
 def rows(name, ways):
-    gm, joint, mode = joint_graph(name)
-    more = {"num_fwd_outputs": joint.num_fwd_outputs, "static_lifetime_input_indices": joint.static}
+    graphs = {}
     for way in ways:
+        again = way == "checkpoints"
+        if again not in graphs:
+            graphs[again] = joint_graph(name, again)
+        gm, joint, mode = graphs[again]
+        more = {"num_fwd_outputs": joint.num_fwd_outputs, "static_lifetime_input_indices": joint.static}
         ours = onnxmem_torch.Partitioner(WAYS[way]) if way.startswith("ours") else None
         partition = ours or (default_partition if way == "default" else min_cut_rematerialization_partition)
         if way != "default":
