@@ -20,6 +20,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -283,6 +284,7 @@ def main():
     parser.add_argument("--small", action="store_true", help="networks of a few layers")
     parser.add_argument("--networks", default="gpt2,resnet50,llama,vit,bert,unet")
     parser.add_argument("--precisions", default="bf16,tf32")
+    parser.add_argument("--backends", default="aot_eager,inductor")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -291,10 +293,12 @@ def main():
     if args.device == "cuda" and not torch.cuda.is_available():
         sys.exit("steps_torch.py: expected CUDA, found none: --device cpu --small shows that it starts")
     end, rows = time.monotonic() + 60 * args.minutes, []
-    jobs = [(g, n, p) for p in args.precisions.split(",") for g in GROUPS for n in args.networks.split(",")]
+    groups = [g for g in GROUPS if g[1] in args.backends.split(",")]
+    jobs = [(g, n, p) for p in args.precisions.split(",") for g in groups for n in args.networks.split(",")]
+    write(args.out, rows, torch.__version__)
     for (environment, backend, ways), name, precision in jobs:
         left = end - time.monotonic()
-        if left < 20:
+        if left < (20 if args.device == "cuda" else 0):
             print("the time is over", file=sys.stderr)
             break
         tag = ", ".join(k for k, on in (("expandable", "PYTORCH_ALLOC_CONF" in environment), ("arena", "STEPS_ARENA" in environment)) if on)
@@ -302,18 +306,17 @@ def main():
             continue
         command = [sys.executable, __file__, "--device", args.device, *(["--small"] if args.small else []), "--child", name, precision, backend, *ways]
         run = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True)
-        try:
-            out, _ = run.communicate(timeout=min(left, SECONDS if args.device == "cuda" else left))
-        except subprocess.TimeoutExpired:
-            run.kill()
-            out, _ = run.communicate()
-        for line in out.splitlines():
+        clock = threading.Timer(min(left, SECONDS if args.device == "cuda" else left), run.kill)
+        clock.start()
+        for line in run.stdout:
             if line.startswith("{"):
                 row = json.loads(line)
                 row["way"] += f" ({tag})" if tag else ""
                 rows.append(row)
                 print(json.dumps(row), flush=True)
-        write(args.out, rows, torch.__version__)
+                write(args.out, rows, torch.__version__)  # each row: what ends this program may come from outside
+        run.wait()
+        clock.cancel()
 
 
 if __name__ == "__main__":
