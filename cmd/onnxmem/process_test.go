@@ -45,6 +45,8 @@ func TestProcess(t *testing.T) {
 		{"a training step", "resnet18 --set size=64", "--train --optimizer momentum"},
 		{"frozen weights", "bert --set layers=2 --set vocab=1000", "--dim sequence=64 --train --lora 4"},
 		{"frozen convolutions", "resnet50", "--train --trainable fc"},
+		{"products in 16 bits", "bert --set layers=4 --set vocab=1000", "--dim sequence=64 --precision bf16"},
+		{"convolutions in 16 bits", "resnet50", "--precision fp16"},
 		{"quantized weights", "", ""},
 		{"adapters of quantized weights", "", "--train --lora 4"},
 	} {

@@ -27,7 +27,7 @@ type Blocks struct {
 	Images, Groups    int
 	Channels, Columns int  // of a group of the image, and of the result: see CanBlock
 	Spread            bool // the order of terms is that of Image.Spread
-	Thin              bool // the image lies in NCHW and has any number of channels, in float32
+	Thin              bool // the image lies in NCHW and has any number of channels
 	In, Out           [2]int
 	Kernel            [2]int
 	Stride            [2]int
@@ -142,7 +142,7 @@ func (b *Blocks) CanBlock() bool {
 			return false
 		}
 	}
-	if b.Thin && b.Format != Float32 || b.First != (Axis{}) && !b.canBlockVolumes() {
+	if b.First != (Axis{}) && !b.canBlockVolumes() {
 		return false
 	}
 	if chosen == plain || b.Channels == 0 || b.Columns == 0 ||
@@ -459,7 +459,7 @@ func (r *blockRun) run() {
 	last := len(r.classes[0].blocks) - 2
 	w, is := r.weights.(*Packed)
 	wide := is && w.Format == Float32
-	p.ahead = intel && chosen == avx512 && (r.Thin || wide && r.strips() >= leastAhead/12)
+	p.ahead = intel && chosen == avx512 && (r.Thin || is && r.strips() >= leastAhead/12)
 	for s := r.from; s < r.to; s++ {
 		if r.Stop != nil && r.Stop.Stopping() {
 			return
@@ -503,13 +503,17 @@ func (r *blockRun) strips() int { return (r.end - r.first) * cuts(r.pixels, bloc
 // following returns where the weights lie that follow a block of depths of a strip, and how many
 // strips of pixels it takes to prefetch them.
 func (r *blockRun) following(s, d int) (next uintptr, passes int) {
-	c := &r.classes[0]
+	c, w, width := &r.classes[0], r.weights.(*Packed), levels[chosen].columns
+	passes = nextPasses * w.Format.size() / 4
 	if d++; d < len(c.blocks)-1 && c.blocks[d] < c.blocks[len(c.blocks)-1] {
-		return r.p.b + uintptr(c.steps[c.blocks[d]].weights), nextPasses
+		if w.Format != Float32 {
+			k, _ := r.depths(d)
+			return uintptr(w.strip(width*s, k, width)), passes
+		}
+		return r.p.b + uintptr(c.steps[c.blocks[d]].weights), passes
 	}
-	if w, is := r.weights.(*Packed); is && w.Format == Float32 && s+1 < r.to {
-		width := levels[chosen].columns
-		return uintptr(w.strip(width*(s+1), 0, width)), nextPasses
+	if s+1 < r.to {
+		return uintptr(w.strip(width*(s+1), 0, width)), passes
 	}
 	return 0, 0
 }
@@ -630,24 +634,24 @@ func (r *blockRun) finish(sums unsafe.Pointer, s, first, pixels int) {
 }
 
 // store adds what is added to the sums of a block of lanes, and writes those of its channels. aside has room for as
-// many numbers.
+// many numbers, which it takes if the result is in planes.
 func (r *blockRun) store(channel, channels, lanes, first int, sums *float32, aside unsafe.Pointer, pixels int) {
 	outputs := r.outputs()
 	if !r.Planes {
-		r.write(channel*outputs+first*lanes, unsafe.Slice(sums, pixels*lanes), aside)
+		r.write(channel*outputs+first*lanes, unsafe.Slice(sums, pixels*lanes))
 		return
 	}
 	simd.Transpose((*float32)(aside), sums, pixels, lanes, pixels, channels)
 	for c := range channels {
-		r.write((channel+c)*outputs+first, unsafe.Slice(float(aside, 4*c*pixels), pixels), unsafe.Pointer(sums))
+		r.write((channel+c)*outputs+first, unsafe.Slice(float(aside, 4*c*pixels), pixels))
 	}
 }
 
 // write writes complete sums at an element of the result, with what is added to them. It
-// overwrites the sums of 16-bit results, and what lies aside.
-func (r *blockRun) write(at int, sums []float32, aside unsafe.Pointer) {
+// overwrites the sums of 16-bit results.
+func (r *blockRun) write(at int, sums []float32) {
 	if r.Format != Float32 {
-		r.round(at, sums, aside)
+		r.round(at, sums)
 		return
 	}
 	d := unsafe.Slice((*float32)(unsafe.Add(r.out, 4*at)), len(sums))
@@ -657,20 +661,23 @@ func (r *blockRun) write(at int, sums []float32, aside unsafe.Pointer) {
 	}
 }
 
+// roundedLen is how many sums are rounded at a time: they stay in the first-level cache.
+const roundedLen = 1 << 11
+
 // round is write for 16 bits.
-func (r *blockRun) round(at int, sums []float32, aside unsafe.Pointer) {
-	n, to := len(sums), r.Format.narrow()
-	if r.Added { // the convolution has a rounded result of its own
-		rounded, terms := unsafe.Slice((*uint16)(aside), n), unsafe.Slice((*float32)(aside), n)
-		simd.Round(rounded, sums, to)
-		simd.Widen(sums, rounded, to)
-		simd.Widen(terms, unsafe.Slice((*uint16)(unsafe.Add(r.terms, 2*at)), n), to)
-		simd.Add(sums, sums, terms)
-		if r.Finish != nil {
-			r.Finish(sums)
+func (r *blockRun) round(at int, sums []float32) {
+	to := r.Format.narrow()
+	for len(sums) > 0 {
+		some := sums[:min(roundedLen, len(sums))]
+		if r.Added { // the convolution has a rounded result of its own
+			simd.RoundAndAdd(some, unsafe.Slice((*uint16)(unsafe.Add(r.terms, 2*at)), len(some)), to)
+			if r.Finish != nil {
+				r.Finish(some)
+			}
 		}
+		simd.Round(unsafe.Slice((*uint16)(unsafe.Add(r.out, 2*at)), len(some)), some, to)
+		at, sums = at+len(some), sums[len(some):]
 	}
-	simd.Round(unsafe.Slice((*uint16)(unsafe.Add(r.out, 2*at)), n), sums, to)
 }
 
 // tile moves the pixels of a block that one tap of Tiles makes to their places.
@@ -688,15 +695,21 @@ func (r *blockRun) tile(from unsafe.Pointer, block, first, pixels int) {
 // packWeights packs the weights of a block of depths of a strip, and returns where the strip would
 // begin.
 func (r *blockRun) packWeights(s, d int) uintptr {
-	width, deep, k := levels[chosen].columns, r.deep(), d*r.deep()
-	end := min(k+deep, r.Depth())
+	width := levels[chosen].columns
+	k, end := r.depths(d)
+	r.weights.Pack(unsafe.Slice((*float32)(r.strip), width*(end-k)), width, s*width, k, end-k)
+	return uintptr(r.strip) - uintptr(4*width*k)
+}
+
+// depths returns the depths of a block of them.
+func (r *blockRun) depths(d int) (k, end int) {
+	deep := r.deep()
 	if r.Spread {
 		each := cuts(r.Channels, deep)
 		k = d/each*r.Channels + d%each*deep
-		end = min(k+deep, (d/each+1)*r.Channels)
+		return k, min(k+deep, (d/each+1)*r.Channels)
 	}
-	r.weights.Pack(unsafe.Slice((*float32)(r.strip), width*(end-k)), width, s*width, k, end-k)
-	return uintptr(r.strip) - uintptr(4*width*k)
+	return d * deep, min((d+1)*deep, r.Depth())
 }
 
 // copyRows copies the rows of all channels that the part reads to r.x, with zeros beside them.

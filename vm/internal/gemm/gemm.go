@@ -301,10 +301,12 @@ func (p *Product) strips(i0, j0, m, n int, c unsafe.Pointer, stride int, bias un
 	kernel := chosen
 	height, width := levels[kernel].rows, levels[kernel].columns
 	w := panel{rows: m, cRow: 4 * stride, alpha: p.Alpha, low: p.Low, high: p.High}
-	ahead := intel && kernel == avx512 && m >= leastAhead && p.readsB()
+	b, _ := p.B.(*Packed)
+	ahead := intel && kernel == avx512 && m >= leastAhead && b != nil
 	image, part := p.narrowImage(), widePart{room: room}
 	columns := n // at all depths, before the next ones
-	if p.streams(m) {
+	wide := p.widenWhole(side, i0, m)
+	if p.streams(m, wide.At != nil) {
 		columns = width
 	}
 	for first := j0; first < j0+n; first += columns {
@@ -315,7 +317,11 @@ func (p *Product) strips(i0, j0, m, n int, c unsafe.Pointer, stride int, bias un
 			if part.to = 0; image != nil && p.Across && w.depth > 0 {
 				part.fill(image, i0, i0+m, m, k, w.depth)
 			}
-			p.left(&w, side, height, i0, m, k, &part)
+			if wide.At != nil && w.depth > 0 {
+				w.readRows(&wide, height, k)
+			} else {
+				p.left(&w, side, height, i0, m, k, &part)
+			}
 			for j := first; j < last; j += width {
 				if p.Stop != nil && p.Stop.Stopping() {
 					return
@@ -360,13 +366,14 @@ func (p *Product) strips(i0, j0, m, n int, c unsafe.Pointer, stride int, bias un
 // strip of the next columns, which are those of the next tile if no rows are left.
 func (p *Product) following(w *panel, first, last, j, k, width int) (next uintptr, passes int) {
 	b := p.B.(*Packed)
+	passes = nextPasses * b.Format.size() / 4
 	switch {
 	case j+width < last:
-		return uintptr(b.strip(j+width, k, width)), nextPasses
+		return uintptr(b.strip(j+width, k, width)), passes
 	case k+w.depth < p.K:
-		return uintptr(b.strip(first, k+w.depth, width)), nextPasses
+		return uintptr(b.strip(first, k+w.depth, width)), passes
 	case last < p.N:
-		return uintptr(b.strip(last, 0, width)), nextPasses
+		return uintptr(b.strip(last, 0, width)), passes
 	}
 	return uintptr(w.b), 0
 }
@@ -374,13 +381,42 @@ func (p *Product) following(w *panel, first, last, j, k, width int) (next uintpt
 // leastAhead is how many rows it takes to prefetch most of a strip of B.
 const leastAhead = 36
 
+// widenWhole widens m rows of an A of 16 bits at all depths, if they run along the depth and fit
+// beside a strip of B, and returns them; else nothing.
+func (p *Product) widenWhole(side []float32, i, m int) (to Dense) {
+	a, dense := p.A.(*Dense)
+	if !dense || a.Format == Float32 || a.Deep != 1 || p.Across || p.K == 0 {
+		return to
+	}
+	step := p.K
+	if step%evictStride == 0 {
+		step += BlockLen // so that rows do not evict each other
+	}
+	if m*step > len(side) {
+		return to
+	}
+	to = Dense{At: unsafe.Pointer(unsafe.SliceData(side)), Len: m, Step: step, Deep: 1}
+	for r := range m {
+		a.widen(side[r*step:][:p.K], i+r, 0)
+	}
+	return to
+}
+
+// readRows sets A to rows of float32 that are read where they lie, from depth k on.
+func (w *panel) readRows(a *Dense, height, k int) {
+	w.a = unsafe.Add(a.At, 4*k*a.Deep)
+	w.aStrip, w.aRow, w.aDeep = 4*height*a.Step, 4*a.Step, 4*a.Deep
+}
+
 // streams reports whether a block is to be computed strip by strip of B, over all depths,
 // and not one block of depths after the other. So few rows leave the multipliers waiting for
-// B, which is then read from its beginning to its end.
-func (p *Product) streams(rows int) bool {
-	b, packed := p.B.(*Packed)
-	if !packed || b.Format != Float32 || p.Across || rows > mostStreaming {
+// B, which is then read from its beginning to its end. wide says that A was widened at all depths.
+func (p *Product) streams(rows int, wide bool) bool {
+	if _, packed := p.B.(*Packed); !packed || p.Across || rows > mostStreaming {
 		return false
+	}
+	if wide {
+		return true
 	}
 	switch a := p.A.(type) {
 	case *Packed:
@@ -459,8 +495,9 @@ func (p *Product) left(w *panel, side []float32, height, i, m, k int, part *wide
 		return
 	}
 	if a, ok := p.A.(*Dense); ok && a.readable(p.N) {
-		w.a = unsafe.Add(a.At, 4*(i*a.Step+k*a.Deep))
-		w.aStrip, w.aRow, w.aDeep = 4*height*a.Step, 4*a.Step, 4*a.Deep
+		rows := *a
+		rows.At = unsafe.Add(a.At, 4*i*a.Step)
+		w.readRows(&rows, height, k)
 		return
 	}
 	if a, ok := p.A.(*Dense); ok && a.Format != Float32 && a.Deep == 1 {

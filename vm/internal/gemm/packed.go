@@ -17,12 +17,12 @@ type Packed struct {
 	Alike bool
 }
 
-// strip returns the numbers of a strip of float32 from depth k on.
+// strip returns the numbers of a strip from depth k on.
 func (m *Packed) strip(first, k, width int) unsafe.Pointer {
 	if m.Alike {
 		return m.At
 	}
-	return unsafe.Add(m.At, 4*(first*m.K+k*width))
+	return unsafe.Add(m.At, m.Format.size()*(first*m.K+k*width))
 }
 
 // StripLen is the number of rows of A in a strip, or of columns of B.
@@ -83,29 +83,44 @@ func PackNarrow(dst unsafe.Pointer, from *Dense, m, k int, right bool, run Packi
 		width = levels[chosen].columns
 	}
 	from.pieces(m, k, width).pack(run, func(i, begin, deep int) {
-		strip := unsafe.Slice((*uint16)(unsafe.Add(dst, 2*i*k)), width*k)
+		strip := unsafe.Slice((*uint16)(unsafe.Add(dst, 2*(i*k+begin*width))), width*deep)
 		rows := min(width, m-i)
 		if rows < width {
-			clear(strip[begin*width : (begin+deep)*width])
+			clear(strip)
 		}
-		for d := begin; d < begin+deep; {
-			first, step, count := from.piece(d, begin+deep-d)
+		from.packBits(strip, width, i, begin, deep, rows)
+	})
+	return Packed{At: dst, K: k, Format: from.Format}
+}
+
+// packBits copies 16-bit numbers of a strip.
+func (m *Dense) packBits(dst []uint16, width, first, k, n, rows int) {
+	at := func(r, off int) *uint16 { return (*uint16)(unsafe.Add(m.At, 2*((first+r)*m.Step+off))) }
+	switch {
+	case n == 0:
+	case m.Taps == 0 && m.Deep == 1:
+		simd.Transpose(&dst[0], at(0, k), width, m.Step, rows, n)
+	case m.Taps == 0 && m.Step == 1:
+		for d := range n {
+			copy(dst[d*width:d*width+rows], unsafe.Slice(at(0, (k+d)*m.Deep), rows))
+		}
+	default:
+		for d := 0; d < n; {
+			from, step, count := m.piece(k+d, n-d)
 			for r := range rows {
-				at := unsafe.Add(from.At, 2*((i+r)*from.Step+first))
 				for c := range count {
-					strip[(d+c)*width+r] = *(*uint16)(unsafe.Add(at, 2*c*step))
+					dst[(d+c)*width+r] = *at(r, from+c*step)
 				}
 			}
 			d += count
 		}
-	})
-	return Packed{At: dst, K: k, Format: from.Format}
+	}
 }
 
 // Pack copies a strip.
 func (m *Packed) Pack(dst []float32, width, first, k, n int) {
 	if m.Format != Float32 {
-		simd.Widen(dst, unsafe.Slice((*uint16)(unsafe.Add(m.At, 2*(first*m.K+k*width))), width*n), m.Format.narrow())
+		simd.Widen(dst, unsafe.Slice((*uint16)(m.strip(first, k, width)), width*n), m.Format.narrow())
 		return
 	}
 	copy(dst, unsafe.Slice((*float32)(m.strip(first, k, width)), width*n))

@@ -190,7 +190,7 @@ func isThin(c *Invocation, v *form.Window, group int) bool {
 	ch, held := weight.Shape[1], c.Out[0].Layout == form.NCHW16c
 	b := denseBlocks(c, v, group, false)
 	b.Planes = !held
-	return (ch < BlockLen && held || ch >= deep && v.Flat()) && b.CanBlock()
+	return (ch < BlockLen && held || ch >= deep && v.Flat() && b.Format == gemm.Float32) && b.CanBlock()
 }
 
 // blocksConv is packedConv for an image in blocks. The bits are the same.
@@ -241,7 +241,7 @@ func (c *Invocation) runBlocks(b *gemm.Blocks, columns []blockColumns) (Run, err
 	packed := true
 	for i := range columns {
 		s := &columns[i]
-		packed = c.packWeights(&s.packed, &s.Dense, weight, s.off, b.Depth(), true) && packed
+		packed = c.pack(&s.packed, &s.Dense, weight, s.off, b.Depth(), true) && packed
 	}
 	if packed {
 		c.Packed = append(c.Packed, weight)

@@ -61,7 +61,7 @@ func convWays() []convWay {
 		{"depthwise in loops", single, func(n *conv) (Run, error) { return depthwise[float32](n.c, n.v) }},
 		{"GEMM of windows", func(n *conv) bool { return is(n, false) && manyWindows(n.c, n.v, n.group) }, func(n *conv) (Run, error) { return windowConv(n.c, n.v, n.group) }},
 		{"direct", func(n *conv) bool { return dense(n) && n.c.In[0].Layout == form.NCHW16c }, func(n *conv) (Run, error) { return blocksConv(n.c, n.v, n.group) }},
-		{"direct", func(n *conv) bool { return is(n, false) && isThin(n.c, n.v, n.group) }, func(n *conv) (Run, error) { return blocksConv(n.c, n.v, n.group) }},
+		{"direct", func(n *conv) bool { return dense(n) && isThin(n.c, n.v, n.group) }, func(n *conv) (Run, error) { return blocksConv(n.c, n.v, n.group) }},
 		{"implicit GEMM", dense, func(n *conv) (Run, error) { return packedConv(n.c, n.v, n.group) }},
 		{"loops", func(n *conv) bool { return n.c.Out[0].Type == graph.Float64 }, func(n *conv) (Run, error) { return plainConv[float64](n.c, n.v, n.group) }},
 	}
@@ -141,7 +141,7 @@ func packedConv(c *Invocation, v *form.Window, group int) (Run, error) {
 		if images > 1 {
 			sideBySide(&s.image, images, ch*v.Inputs())
 		}
-		if listed == parts && c.packWeights(&s.packed, &s.a, weight, i%group*m*k, k, across) {
+		if listed == parts && c.pack(&s.packed, &s.a, weight, i%group*m*k, k, across) {
 			packed++
 		}
 	}

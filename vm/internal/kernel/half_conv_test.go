@@ -50,6 +50,8 @@ var halfCases = []nodeCase{
 	{op: "ConvTranspose", attrs: attrs(ints("pads", 1, 1, 1, 1), whole1("group", 6)), in: args(wave(2, 6, 14, 14), wave(6, 1, 3, 3))},
 	{op: "MatMul", in: args(wave(3, 50, 70), wave(3, 70, 33))},
 	{op: "MatMul", in: args(wave(250, 270), wave(270, 40))},
+	{op: "MatMul", in: args(wave(20, 1024), wave(1024, 100))},
+	{op: "Gemm", attrs: attrs(whole1("transB", 1)), in: args(wave(1, 600), wave(70, 600), wave(70))},
 	{op: "Gemm", attrs: attrs(whole1("transB", 1)), in: args(wave(50, 300), wave(70, 300), wave(70))},
 	{op: "Gemm", attrs: attrs(whole1("transA", 1)), in: args(wave(50, 300), wave(50, 70))},
 	{op: "Gemm", attrs: attrs(whole1("transA", 1), whole1("transB", 1)), in: args(wave(50, 30), wave(70, 50))},

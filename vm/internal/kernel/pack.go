@@ -9,22 +9,22 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 )
 
-// pack finds the packed form of one side of a product, which begins at element off of
-// t. It returns false if t is not constant, or if no memory may be used for it. 16-bit
-// numbers are packed, as float32, only if the product would read them across rows.
-// Otherwise they are widened when they are used, which is cheap and takes no memory.
+// pack finds the packed form of one side of a product, which begins at element off of t. It
+// returns false if t is not constant, or if no memory may be used for it. Numbers of 16 bits are
+// packed in their own format, which takes no more memory than the constant did: the products
+// widen them strip by strip, close to the processor.
 func (c *Invocation) pack(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, depth int, right bool) bool {
-	straight := right && from.Step == 1 || !right && from.Deep == 1
-	if from.Format != gemm.Float32 && straight {
-		return false
-	}
-	return c.packAs(to, from, t, off, depth, right, gemm.Float32)
+	return c.packAs(to, from, t, off, depth, right, from.Format)
 }
 
-// packWeights is pack for the weights of a convolution. 16-bit numbers are packed in
-// their own format: many products of small images read them, strip by strip.
-func (c *Invocation) packWeights(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, depth int, right bool) bool {
-	return c.packAs(to, from, t, off, depth, right, from.Format)
+// packWide is pack, as float32, for a right side that products of few rows read many times. 16-bit
+// numbers are packed so only if the products would read them across rows. Otherwise they are widened
+// when they are used.
+func (c *Invocation) packWide(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, depth int) bool {
+	if from.Format != gemm.Float32 && from.Step == 1 {
+		return false
+	}
+	return c.packAs(to, from, t, off, depth, true, gemm.Float32)
 }
 
 // packAs is pack into strips of the given format: float32, or that of the numbers.

@@ -57,7 +57,7 @@ type matrix struct {
 // reports whether they are packed for all runs.
 func newMatrix(c *Invocation, t *Tensor, off, rows, depth int) (*matrix, bool) {
 	m := &matrix{t: t, off: off, depth: depth, dense: gemm.Dense{Len: rows, Step: depth, Deep: 1}}
-	ok := c.pack(&m.packed, &m.dense, t, off, depth, true)
+	ok := c.packWide(&m.packed, &m.dense, t, off, depth)
 	return m, ok
 }
 

@@ -77,6 +77,23 @@ func RoundWide(dst, src []float32, to Narrow) {
 	}
 }
 
+// RoundAndAdd rounds the numbers of dst as RoundWide does, and adds those of src, in float32.
+func RoundAndAdd(dst []float32, src []uint16, as Narrow) {
+	src = src[:len(dst)]
+	whole := 0
+	if available16 && wide >= 16 && len(dst) >= 16 {
+		whole = len(dst) &^ 15
+		join16(&dst[0], &src[0], whole, as)
+	}
+	var terms [256]float32
+	for from := whole; from < len(dst); from += len(terms) {
+		some := dst[from:min(from+len(terms), len(dst))]
+		RoundWide(some, some, as)
+		Widen(terms[:len(some)], src[from:from+len(some)], as)
+		Add(some, some, terms[:len(some)])
+	}
+}
+
 // Wide is the number of a type in float32.
 func (n Narrow) Wide(h uint16) float32 { return n.widen(h) }
 

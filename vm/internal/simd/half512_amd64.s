@@ -167,6 +167,63 @@ sixteen:
 	VZEROUPPER
 	RET
 
+// func joinHalvesAVX512(dst *float32, src *uint16, n int)
+// Requires: AVX, AVX512F
+TEXT ·joinHalvesAVX512(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Z13
+	VBROADCASTSS c00007fff<>+0(SB), Z14
+	VBROADCASTSS c00400000<>+0(SB), Z15
+	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
+
+sixteen:
+	VMOVUPS   (DI), Z0
+	VCVTPS2PH $0x00, Z0, Y0
+	VCVTPH2PS Y0, Z0
+	VCVTPH2PS (SI), Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, (DI)
+	ADDQ      $0x20, SI
+	ADDQ      $0x40, DI
+	SUBQ      $0x10, CX
+	JNZ       sixteen
+	VZEROUPPER
+	RET
+
+// func joinBrainsAVX512(dst *float32, src *uint16, n int)
+// Requires: AVX, AVX512F
+TEXT ·joinBrainsAVX512(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Z13
+	VBROADCASTSS c00007fff<>+0(SB), Z14
+	VBROADCASTSS c00400000<>+0(SB), Z15
+	VBROADCASTSS cffff0000<>+0(SB), Z12
+	VBROADCASTSS c00010000<>+0(SB), Z11
+
+sixteen:
+	VMOVUPS   (DI), Z0
+	VPTESTMD  Z11, Z0, K2
+	VPADDD    Z14, Z0, Z1
+	VPADDD    Z13, Z1, K2, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VPORD     Z15, Z0, K1, Z1
+	VPANDD    Z12, Z1, Z0
+	VPMOVZXWD (SI), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, (DI)
+	ADDQ      $0x20, SI
+	ADDQ      $0x40, DI
+	SUBQ      $0x10, CX
+	JNZ       sixteen
+	VZEROUPPER
+	RET
+
 // func addAsHalfAVX512(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX, AVX512F
 TEXT ·addAsHalfAVX512(SB), NOSPLIT|NOFRAME, $0-32

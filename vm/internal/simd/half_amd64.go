@@ -45,6 +45,21 @@ func asHalfAVX512(dst, src *float32, n int)
 //go:noescape
 func asBrainAVX512(dst, src *float32, n int)
 
+//go:noescape
+func joinHalvesAVX512(dst *float32, src *uint16, n int)
+
+//go:noescape
+func joinBrainsAVX512(dst *float32, src *uint16, n int)
+
+// join16 is RoundAndAdd for n numbers, a multiple of 16.
+func join16(dst *float32, src *uint16, n int, as Narrow) {
+	if as == BFloat16 {
+		joinBrainsAVX512(dst, src, n)
+		return
+	}
+	joinHalvesAVX512(dst, src, n)
+}
+
 // widen16 widens n numbers, a multiple of 8.
 func widen16(dst *float32, src *uint16, n int, from Narrow) {
 	whole := n &^ 15

@@ -82,3 +82,30 @@ func TestWidenRows(t *testing.T) {
 		}
 	}
 }
+
+// TestRoundAndAdd: it has the bits of the two steps one after the other, for numbers of all sizes, ties,
+// infinite ones and NaN.
+func TestRoundAndAdd(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, n := range []int{1, 15, 16, 100, 1000} {
+		for _, as := range []Narrow{Float16, BFloat16} {
+			dst, src := make([]float32, n), make([]uint16, n)
+			for i := range dst {
+				dst[i], src[i] = math.Float32frombits(r.Uint32()), uint16(r.Uint32())
+				if i%3 == 0 {
+					dst[i] = float32(r.NormFloat64())
+				}
+			}
+			want, terms := make([]float32, n), make([]float32, n)
+			RoundWide(want, dst, as)
+			Widen(terms, src, as)
+			Add(want, want, terms)
+			RoundAndAdd(dst, src, as)
+			for i, x := range dst {
+				if math.Float32bits(x) != math.Float32bits(want[i]) {
+					t.Fatalf("type %d, element %d of %d: %x, expected %x", as, i, n, math.Float32bits(x), math.Float32bits(want[i]))
+				}
+			}
+		}
+	}
+}
