@@ -108,7 +108,7 @@ func swish512() {
 	VMOVAPS(Z0, Z10)
 	VMULPS(Z14, Z0, Z0)
 	logistic512()
-	VMULPS(Z10, Z0, Z0)
+	VMULPS(Z0, Z10, Z0)
 }
 
 // errorFunction512 is errorFunctionTwice in Z0. It uses Z1 to Z5, Z8 and Z9.

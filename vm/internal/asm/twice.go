@@ -146,14 +146,15 @@ func logisticTwice(each []vectors) {
 	})
 }
 
-// swishTwice is x times the logistic function of the first argument times x.
+// swishTwice is x times the logistic function of the first argument times x, in this order, which
+// decides the sign of a NaN.
 func swishTwice(each []vectors) {
 	all(each, func(v vectors) {
 		VMOVAPS(v.x, v.read)
 		VMULPS(Y14, v.x, v.x)
 	})
 	logisticTwice(each)
-	all(each, func(v vectors) { VMULPS(v.read, v.x, v.x) })
+	all(each, func(v vectors) { VMULPS(v.x, v.read, v.x) })
 }
 
 // errorFunctionTwice is erf, by a polynomial up to 1 and by exp beyond. Its relative error is

@@ -44,8 +44,8 @@ type task struct {
 	recasts bool // it only rounds
 }
 
-// tasksOf lists what nodes compute. A Sigmoid whose only reader multiplies it with what it is
-// of is one link with that: it has the same bits. What a Cast widens is already wide.
+// tasksOf lists what nodes compute. A Sigmoid whose only reader multiplies what it is of
+// with it is one link with that: it has the same bits, those of a NaN, too. What a Cast widens is already wide.
 func tasksOf(nodes []*Invocation) []task {
 	made, readers := map[*Tensor]*Invocation{}, map[*Tensor]int{}
 	for _, c := range nodes {
@@ -78,7 +78,7 @@ func tasksOf(nodes []*Invocation) []task {
 			w.do = whichever
 		}
 		for k, t := range c.In {
-			if s := made[t]; l == linkOfMul && s != nil && linkOf(s) == linkOfSigmoid && readers[t] == 1 && s.In[0] == c.In[1-k] && w.out.Type == graph.Float32 {
+			if s := made[t]; k == 1 && l == linkOfMul && s != nil && linkOf(s) == linkOfSigmoid && readers[t] == 1 && s.In[0] == c.In[1-k] && w.out.Type == graph.Float32 {
 				w.do, w.in, merged[t] = linkOfSwish.do, slices.Clone(s.In), true
 			}
 		}

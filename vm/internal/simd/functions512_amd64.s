@@ -389,7 +389,7 @@ sixteen:
 	VSCALEFPS   Z1, Z0, Z0
 	VADDPS      Z21, Z0, Z0
 	VDIVPS      Z0, Z21, Z0
-	VMULPS      Z10, Z0, Z0
+	VMULPS      Z0, Z10, Z0
 	VMOVUPS     Z0, (DI)
 	ADDQ        $0x40, SI
 	ADDQ        $0x40, DI

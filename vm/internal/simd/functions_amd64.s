@@ -758,8 +758,8 @@ by2:
 	VDIVPS       Y0, Y13, Y0
 	VADDPS       Y13, Y6, Y6
 	VDIVPS       Y6, Y13, Y6
-	VMULPS       Y1, Y0, Y0
-	VMULPS       Y7, Y6, Y6
+	VMULPS       Y0, Y1, Y0
+	VMULPS       Y6, Y7, Y6
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y6, 32(DI)
 	ADDQ         $0x40, SI
@@ -816,7 +816,7 @@ by1:
 	VBROADCASTSS c3f800000<>+0(SB), Y13
 	VADDPS       Y13, Y0, Y0
 	VDIVPS       Y0, Y13, Y0
-	VMULPS       Y1, Y0, Y0
+	VMULPS       Y0, Y1, Y0
 	VMOVUPS      Y0, (DI)
 	ADDQ         $0x20, SI
 	ADDQ         $0x20, DI
