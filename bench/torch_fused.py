@@ -42,17 +42,18 @@ class Stop(Exception):
     """Ends the lowering once the kernels are there."""
 
 
-def kernels(gm, backward, strides=()):
+def kernels(gm, backward, strides=(), ours=None):
     """Return kernels, bytes moved, seconds, the peaks by Inductor's order and by onnxmem's, and the results' strides and names.
 
-    strides are those of the first inputs, where they are known.
+    strides are those of the first inputs, where they are known. With the partitioner that planned
+    the graph, kernels are taken apart as it does.
     """
-    found, order = [], onnxmem_torch.inductor_pass()
+    found, order = [], onnxmem_torch.inductor_pass("fast", ours)
 
     def look(nodes):
+        nodes = order(nodes)
         sizes = [n.get_read_write_buffers_sizes() for n in nodes]
         times = [max((n.estimate_flops() or 0) / DEFAULT.flops, s / DEFAULT.bytes) + DEFAULT.launch for n, s in zip(nodes, sizes)]
-        order(nodes)
         left = [list(map(int, x.get_stride())) if x.has_tensor_output() else None for x in V.graph.graph_outputs]
         found.extend([len(nodes), sum(sizes), sum(times), order.reports[0].inductor_bytes, order.reports[0].peak_bytes, left, _scheduler.output_names(), set(V.graph.graph_inputs)])
         raise Stop
@@ -93,8 +94,8 @@ def rows(name, ways):
         budget = 1.0 if ours else WAYS[way]
         with torch._functorch.config.patch(activation_memory_budget=budget), torch._guards.tracing(torch._guards.TracingContext(mode)):
             parts = partition(fx.GraphModule(gm, copied(gm.graph)), (), **more)
-        a = kernels(parts[0], False)
-        b = kernels(parts[1], True, a[5][joint.num_fwd_outputs :])
+        a = kernels(parts[0], False, ours=ours)
+        b = kernels(parts[1], True, a[5][joint.num_fwd_outputs :], ours)
         both = Lowering(parts[0], parts[1], joint.num_fwd_outputs)
         both.forward(a[3], a[6], a[7])
         time, left = a[2] + b[2], both.left_bytes

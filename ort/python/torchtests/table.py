@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from onnxmem_torch._partition import Report
+from onnxmem_torch._limit import Report
 
 from .memory import Measured
 

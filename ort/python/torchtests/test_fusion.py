@@ -14,6 +14,7 @@ from functorch.compile import min_cut_rematerialization_partition
 from torch import fx, nn
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.debugging import boxed_nop
+from torch._inductor import config
 from torch._inductor.decomposition import select_decomp_table
 from torch.nn import functional
 
@@ -106,10 +107,10 @@ class TestFused(unittest.TestCase):
                 self.assertEqual([sorted(x) for x in lines(ours[0])], [sorted(x) for x in lines(cut[0])])
 
     def test_below_limits_the_bits_are_the_same(self) -> None:
-        for make in (language, image):
+        for make, limits in ((language, ("85%", "70%")), (image, ("75%", "65%"))):
             plain, _, _ = step(min_cut_rematerialization_partition, *make())
-            for limit in ("85%", "70%"):
-                with self.subTest(make.__name__, limit=limit):
+            for limit in limits:
+                with self.subTest(make.__name__, limit=limit), config.patch(layout_optimization=False):
                     p = onnxmem_torch.Partitioner(limit, strict=True)
                     ours, _, _ = step(p, *make())
                     (r,) = p.reports
@@ -120,6 +121,21 @@ class TestFused(unittest.TestCase):
                     self.assertLessEqual(r.extra_bound_percent, r.extra_percent + 1e-9)
                     for a, b in zip(plain, ours, strict=True):
                         self.assertTrue(torch.equal(a, b))
+
+    def test_inputs_of_convolutions_are_handed_over_flat(self) -> None:
+        """What Inductor would copy into another layout goes to the backward pass as it is, and is copied there."""
+        network, (x, labels) = image()
+        plain, _, _ = step(min_cut_rematerialization_partition, network.double(), (x.double(), labels))
+        network, (x, labels) = image()
+        p = onnxmem_torch.Partitioner("65%", strict=True)
+        ours, ((forward, backward),), _ = step(p, network.double(), (x.double(), labels))
+        self.assertGreater(p.reports[0].repeated, 0)
+        handed = [n.meta["val"] for n in backward.graph.find_nodes(op="placeholder") if n.name.endswith("_flat")]
+        self.assertEqual(len(handed), 6)  # five convolutions' weights, and the images
+        self.assertEqual({v.dim() for v in handed}, {1})
+        self.assertFalse([n for n in backward.graph.find_nodes(op="placeholder") if n.name.startswith("primals_") and n.meta["val"].dim() == 4])
+        for a, b in zip(plain, ours, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
 
     def test_the_graphs_of_a_partition_are_one_step(self) -> None:
         """Joined and cut again in its own order, a partition has the same operators."""

@@ -4,33 +4,70 @@ from __future__ import annotations
 
 import os
 import unittest
+import unittest.mock
 import warnings
 
 os.environ.setdefault("ONNXMEM_PLANS", "")
 
 import torch
+import torchvision
 from torch import nn
 from torch.nn import functional
 
 import onnxmem_torch
+from onnxmem_torch import _lowering
+
+from .lowered import Step
 
 
 class UNet(nn.Module):
-    """One level, whose transposed convolution and concatenation run again below limits."""
+    """Levels down and up, whose transposed convolutions and concatenations run again below limits."""
 
-    def __init__(self, width: int = 8) -> None:
+    def __init__(self, *widths: int, each: int = 1) -> None:
         super().__init__()
-        self.first, self.second, self.third = (self._block(a, b) for a, b in ((3, width), (width, 2 * width), (2 * width, width)))
-        self.larger, self.last = nn.ConvTranspose2d(2 * width, width, 2, 2), nn.Conv2d(width, 2, 1)
+        self.down = nn.ModuleList(self._level(a, b, each) for a, b in zip((3, *widths), widths))
+        self.larger = nn.ModuleList(nn.ConvTranspose2d(2 * w, w, 2, 2) for w in widths[-2::-1])
+        self.up = nn.ModuleList(self._level(2 * w, w, each) for w in widths[-2::-1])
+        self.last = nn.Conv2d(widths[0], 2, 1)
 
-    def _block(self, a: int, b: int) -> nn.Sequential:
-        return nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.GroupNorm(2, b), nn.ReLU())
+    def _level(self, a: int, b: int, each: int) -> nn.Sequential:
+        layers: list[nn.Module] = []
+        for k in range(each):
+            layers += [nn.Conv2d(a if k == 0 else b, b, 3, padding=1), nn.GroupNorm(min(8, b // 4), b), nn.ReLU()]
+        return nn.Sequential(*layers)
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        x = self.first(x)
-        x = self.third(torch.cat((x, self.larger(self.second(functional.max_pool2d(x, 2)))), 1))
+        kept: list[torch.Tensor] = []
+        for k, level in enumerate(self.down):
+            x = level(functional.max_pool2d(x, 2) if k else x)
+            kept.append(x)
+        for larger, level, beside in zip(self.larger, self.up, kept[-2::-1]):
+            x = level(torch.cat((beside, larger(x)), 1))
         y = self.last(x)
         return functional.cross_entropy(y, labels), y
+
+
+class Loss(nn.Module):
+    """A network's cross-entropy."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(self.network(x), labels)
+
+
+def _unet() -> Step:
+    """Four levels, 8 images of 256²."""
+    with torch.device("meta"):
+        return Step(UNet(64, 128, 256, 512, 1024, each=2), (torch.empty(8, 3, 256, 256), torch.empty(8, 256, 256, dtype=torch.long)))
+
+
+def _resnet50() -> Step:
+    """32 images of 224²."""
+    with torch.device("meta"):
+        return Step(Loss(torchvision.models.resnet50()), (torch.empty(32, 3, 224, 224), torch.empty(32, dtype=torch.long)))
 
 
 class TestPromise(unittest.TestCase):
@@ -38,7 +75,7 @@ class TestPromise(unittest.TestCase):
         """A limit holds for Inductor's kernels by its own account, or a warning has both figures."""
         torch._dynamo.reset()
         torch.manual_seed(1)
-        network, inputs = UNet().double(), (torch.randn(2, 3, 32, 32, dtype=torch.double), torch.randint(0, 2, (2, 32, 32)))
+        network, inputs = UNet(8, 16).double(), (torch.randn(2, 3, 32, 32, dtype=torch.double), torch.randint(0, 2, (2, 32, 32)))
         network(*inputs)[0].backward()
         plain = [p.grad for p in network.parameters()]
         network.zero_grad()
@@ -57,9 +94,32 @@ class TestPromise(unittest.TestCase):
         for a, p in zip(plain, network.parameters(), strict=True):
             torch.testing.assert_close(a, p.grad)
 
+    def test_limits_are_kept(self) -> None:
+        """The kernels of real networks at real sizes need no more than the limit, by Inductor's account."""
+        for make in (_unet, _resnet50):
+            step = make()
+            for limit in ("80%", "60%", "40%"):
+                with self.subTest(make.__name__, limit=limit):
+                    report = step.report(onnxmem_torch.Partitioner(limit, strict=True))
+                    assert report.kernels_bytes is not None and report.limit_bytes is not None
+                    self.assertGreater(report.repeated, 0)
+                    self.assertLessEqual(report.kernels_bytes, report.limit_bytes)
+
+    def test_a_missed_limit_raises_if_strict(self) -> None:
+        """Kernels above the limit that a plan meets: the error is LimitError, and none of torch.compile's."""
+        torch._dynamo.reset()
+        model = onnxmem_torch.compile(nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)), limit="95%", strict=True)
+        with (
+            unittest.mock.patch.object(_lowering.Lowering, "needed", lambda self, peak: 2**30),
+            torch._functorch.config.patch(enable_autograd_cache=False),
+            torch._inductor.config.patch(fx_graph_cache=False),
+            self.assertRaisesRegex(onnxmem_torch.LimitError, r"Inductor's kernels need 1,024.0 MiB, above the limit of"),
+        ):
+            model(torch.randn(64, 8)).square().sum().backward()
+
     def test_reports_are_of_compiled_models(self) -> None:
         with self.assertRaisesRegex(ValueError, "UNet: expected what onnxmem_torch.compile has returned"):
-            onnxmem_torch.reports(UNet())
+            onnxmem_torch.reports(UNet(8, 16))
 
 
 if __name__ == "__main__":

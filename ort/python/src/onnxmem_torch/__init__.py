@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from ._compile import compile, reports
     from ._estimate import Estimate, estimate
     from ._frontier import Frontier, frontier
-    from ._partition import LimitError, Partitioner, PlanWarning
+    from ._limit import LimitError, PlanWarning
+    from ._partition import Partitioner
     from ._problem import problem
     from ._scheduler import inductor_pass
 
@@ -42,9 +43,9 @@ if TYPE_CHECKING:
 _LATE = {
     "Estimate": "_estimate",
     "Frontier": "_frontier",
-    "LimitError": "_partition",
+    "LimitError": "_limit",
     "Partitioner": "_partition",
-    "PlanWarning": "_partition",
+    "PlanWarning": "_limit",
     "compile": "_compile",
     "estimate": "_estimate",
     "frontier": "_frontier",

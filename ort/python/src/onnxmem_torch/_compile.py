@@ -9,7 +9,8 @@ import torch
 
 from ._arena import in_arena
 from ._distributed import examine
-from ._partition import Limit, Partitioner, PlanWarning, Report, parse
+from ._limit import Limit, PlanWarning, Report, parse
+from ._partition import Partitioner
 from ._scheduler import inductor_pass
 from ._storages import BLOCK
 from ._updates import Updates

@@ -74,3 +74,8 @@ def size(count: float) -> str:
     if count < 2**20:
         return f"{count / 2**10:,.1f} KiB"
     return f"{count / 2**20:,.0f} MiB" if count < 10 * 2**30 else f"{count / 2**30:,.1f} GiB"
+
+
+def mib(count: float) -> str:
+    """Return bytes in MiB, for sizes that are compared."""
+    return f"{count / 2**20:,.1f} MiB"

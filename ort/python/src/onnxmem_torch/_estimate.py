@@ -13,7 +13,7 @@ from ._curve import lines_of, picture, size, table
 from ._eager import eager
 from ._fake import Fakes, call_of, module_of
 from ._load import PARAMETER_GRADIENT, PLURALS, Block
-from ._partition import parse
+from ._limit import parse
 from ._reserve import reserve
 from ._step import Unsupported
 from ._storages import identity, nbytes

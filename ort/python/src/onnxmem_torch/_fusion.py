@@ -17,7 +17,7 @@ from torch import fx
 
 from ._costs import Device, flops
 from ._step import Step, Unsupported, behind, results
-from ._storages import elements, symbolic, tensors
+from ._storages import concrete, elements, symbolic, tensors
 
 #: Operators beside those that are tagged pointwise that Inductor has loops for, by name.
 _LOOPS = frozenset(
@@ -43,6 +43,12 @@ _MOVES = frozenset(
 #: A value that is read more than once and depends on more tensors than this is written by
 #: Inductor (its realize_reads_threshold); others are computed wherever they are read.
 _INLINED_READS = 4
+
+#: Operators that read a few elements for each of the result, which Inductor computes where they are read.
+_WINDOWS = frozenset("_low_memory_max_pool_with_offsets avg_pool2d avg_pool2d_backward upsample_nearest2d".split())
+
+#: What a processor takes long to compute: Inductor writes it if it is read more than once.
+_HEAVY = frozenset("exp log log10 log1p log2 sigmoid tanh".split())
 
 #: Operators that read some rows of their first argument.
 _ROWS = frozenset(["embedding", "index", "_unsafe_index", "gather", "index_select"])
@@ -103,17 +109,25 @@ def _descriptions(graph: fx.Graph) -> list[Any]:
 
 
 def _handed(forward: fx.Graph, backward: fx.Graph, count: int) -> tuple[list[fx.Node], list[fx.Node]]:
-    """Return what the forward graph hands over, and the inputs of the backward graph that take it."""
+    """Return what the forward graph hands over, and the inputs of the backward graph that take it.
+
+    Numbers are the last that is handed over, and the first that is taken.
+    """
     handed = results(forward, count)[1]
     taken = [n for n in backward.find_nodes(op="placeholder") if not behind(n)]
-    if any(symbolic(n) for n in taken) or len(handed) != len(taken) or not all(isinstance(n, fx.Node) for n in handed):
-        raise Unsupported("what is handed to the backward pass is no list of tensors")
+    if len(handed) != len(taken) or not all(isinstance(n, fx.Node) for n in handed):
+        raise Unsupported("what is handed to the backward pass is no list of tensors and numbers")
     if any("rng_state" in str(n.target) for g in (forward, backward) for n in g.nodes):
         raise Unsupported("a random generator's state is handed to the backward pass")
+    handed = [*(n for n in handed if symbolic(n)), *(n for n in handed if not symbolic(n))]
     for a, b in zip(handed, taken):
-        if [t is not None and t.shape for t in tensors(a)] != [t is not None and t.shape for t in tensors(b)]:
+        if symbolic(a) != symbolic(b) or _sizes(a) != _sizes(b):
             raise Unsupported(f"{b.name} of the backward pass is not what the forward pass hands over")
     return handed, taken
+
+
+def _sizes(node: fx.Node) -> list[list[int]]:
+    return [[concrete(d) for d in t.shape] for t in tensors(node) if t is not None]
 
 
 class Fused:
@@ -167,35 +181,58 @@ class Fused:
                     reads[index] = max(min(size, made) if rows else size, reads.get(index, 0))
         return reads
 
-    def _written(self) -> list[bool]:
-        """Return for each operator whether Inductor writes what it makes if several kernels read it."""
+    def _look(self) -> None:
+        """Find the tensors that each operator reads if what Inductor need not write is computed where it is read."""
         step = self.step
-        needs: list[set[int]] = []
-        written: list[bool] = []
+        self._needs: list[dict[int, int]] = []
+        #: Whether Inductor writes what an operator makes if several kernels read it.
+        self._written: list[bool] = []
+        heavy: list[bool] = []
         for i, n in enumerate(step.kernels):
-            reads: set[int] = set()
-            for t in self._reads_of[i]:
+            needs: dict[int, int] = {}
+            slow = _name(n) in _HEAVY and any(t is not None and t.device.type == "cpu" for t in tensors(n))
+            for t, size in self._reads_of[i].items():
                 maker = step.tensors[t]["producer"]
-                inlined = 0 <= maker < i and self._loops[maker] and not written[maker]
-                reads |= needs[maker] if inlined else {t}
-            needs.append(reads)
-            written.append(reduces(n) or len(reads) > _INLINED_READS or bool(step.nodes[i].get("once")))
-        return written
+                if 0 <= maker < i and not self._written[maker] and self._local(maker):
+                    needs.update(self._needs[maker])
+                    slow = slow or heavy[maker]
+                else:
+                    needs[t] = max(size, needs.get(t, 0))
+            self._needs.append(needs)
+            heavy.append(slow)
+            self._written.append(reduces(n) or slow or len(needs) > _INLINED_READS or bool(step.nodes[i].get("once")))
+
+    def _local(self, operator: int) -> bool:
+        """Whether an operator and all its readers are loops of one pass, so that it may be in memory or not."""
+        made = [self.step.tensors[t] for t in self._makes[operator]]
+        readers = {r for t in made for r in t["consumers"] if r != operator}
+        if not readers or not self._loops[operator] or self.step.boundary in readers or any(t.get("output") for t in made):
+            return False
+        return all(self._loops[r] and self._behind[r] == self._behind[operator] for r in readers)
 
     def _homes(self) -> list[set[int]]:
         """Return for each operator the kernels that compute it, by their last operators."""
-        step, written = self.step, self._written()
-        homes: list[set[int]] = [{i} for i in range(len(step.nodes))]
-        for i in range(step.boundary - 1, -1, -1):
-            made = [step.tensors[t] for t in self._makes[i]]
-            readers = {r for t in made for r in t["consumers"] if r != i}
-            if not readers or not self._loops[i] or step.boundary in readers or any(t.get("output") for t in made):
-                continue
-            if all(self._loops[r] and self._behind[r] == self._behind[i] for r in readers):
+        self._look()
+        homes: list[set[int]] = [{i} for i in range(len(self.step.nodes))]
+        for i in range(self.step.boundary - 1, -1, -1):
+            if self._local(i):
+                readers = {r for t in self._makes[i] for r in self.step.tensors[t]["consumers"] if r != i}
                 kernels = set().union(*(homes[r] for r in readers))
-                if len(kernels) == 1 or not written[i]:
+                if len(kernels) == 1 or not (self._written[i] or self._pays(i, len(kernels))):
                     homes[i] = kernels
         return homes
+
+    def _pays(self, operator: int, kernels: int) -> bool:
+        """Whether it moves fewer bytes to write what an operator makes than to compute it in each of several kernels."""
+        needs = sum(self._needs[operator].values())
+        made: int = sum(self.step.tensors[t]["bytes"] for t in self._makes[operator])
+        return kernels * needs > needs + made + kernels * made
+
+    def kept(self) -> set[fx.Node]:
+        """Return what is in memory by the plan, and would be computed where it is read by Inductor."""
+        written = [self.step.tensors[t]["producer"] for k in range(len(self.members)) if k != self.boundary and k not in self._taken_in for t in self._writes[k]]
+        kept = [self.step.kernels[i] for i in written if _name(self.step.kernels[i]) in _WINDOWS or (self._local(i) and not self._written[i])]
+        return {m for n in kept for m in (n.users if self.step.storages.item(next(iter(n.users))) else [n]) if isinstance(m.meta["val"], torch.Tensor)}
 
     def _outside(self, kernel: int) -> dict[int, int]:
         """Return the tensors that a kernel reads from outside, with the bytes that it reads of each."""
@@ -213,6 +250,8 @@ class Fused:
         self.tensors: list[dict[str, Any]] = []
         #: The tensors of step that each kernel writes for others.
         self._writes: list[list[int]] = [[] for _ in self.members]
+        #: The tensors between kernels that one of step has become.
+        self._became: dict[int, list[int]] = {}
         for index, t in enumerate(self.step.tensors):
             makers = self.homes[t["producer"]] if t["producer"] >= 0 else [-1]
             readers = {k for c in t["consumers"] for k in self.homes[c]}
@@ -222,6 +261,7 @@ class Fused:
             for maker in makers:
                 others = sorted(readers - {maker})
                 if t["producer"] < 0 or others or t.get("output") or not t["consumers"]:
+                    self._became.setdefault(index, []).append(len(self.tensors))
                     self.tensors.append({**t, "producer": maker, "consumers": others})
                     if maker >= 0 and not control:
                         self._writes[maker].append(index)
@@ -233,10 +273,13 @@ class Fused:
     def _count(self) -> None:
         """Give each kernel the cost of a further run."""
         self.nodes: list[dict[str, Any]] = []
+        #: Kernels whose readers take them in if they run again.
+        self._taken_in: set[int] = set()
         self.seconds = self.again = 0.0
         for k, members in enumerate(self.members):
             if k == self.boundary:
-                self.nodes.append({**self.step.nodes[self.step.boundary], "writes": []})
+                overwritten = [u for t in self.step.nodes[self.step.boundary]["writes"] for u in self._became.get(t, [])]
+                self.nodes.append({**self.step.nodes[self.step.boundary], "writes": overwritten})
                 continue
             nodes = [self.step.kernels[i] for i in members]
             size = sum(self._reads[k].values()) + self._written_bytes(k)
@@ -247,6 +290,12 @@ class Fused:
             node = {"name": nodes[-1].name, "op": str(nodes[-1].target), "cost": round(1e9 * again)}
             if any(self.step.nodes[i].get("once") for i in members):
                 node["once"] = True
+            overwritten = [u for i in members for t in self.step.nodes[i].get("writes", []) for u in self._became.get(t, [])]
+            if overwritten:
+                node["writes"] = sorted(set(overwritten))
+            workspace = max((self.step.nodes[i].get("workspace", 0) for i in members), default=0)
+            if workspace:
+                node["workspace"] = workspace
             self.nodes.append(node)
 
     def _written_bytes(self, kernel: int) -> int:
@@ -276,12 +325,20 @@ class Fused:
             inside += sum(b for t, b in reads.items() if t not in known) - sum(known.get(t, 0) for t in writes)
         if all(self._fused_ahead(t) for t in writes):
             inside -= size  # the forward pass need not write it
-        return min(apart, max(inside, 0.0) / self.device.bytes)
+        inside = max(inside, 0.0) / self.device.bytes
+        if inside < apart:
+            self._taken_in.add(kernel)
+        return min(apart, inside)
 
     def _fused_ahead(self, tensor: int) -> bool:
         """Whether only loops of the forward pass read a tensor there."""
         t = self.step.tensors[tensor]
         return not t.get("output") and all(r == self.step.boundary or self._loops[r] for r in t["consumers"] if r == self.step.boundary or not self._behind[r])
+
+    @property
+    def share(self) -> float:
+        """What the planner takes for the time of all kernels, which is the price of running all again, over that time."""
+        return self.again / self.seconds
 
     def problem(self) -> dict[str, Any]:
         """Return the problem, which ``onnxmem order`` reads as JSON."""

@@ -59,21 +59,23 @@ def _bytes(owner: Owner) -> int:
     return 0 if tensor is None else nbytes(tensor)
 
 
-def copied_inputs(gm: fx.GraphModule) -> int:
-    """Return the bytes of parameters and images that convolutions want in another layout.
+def copied_inputs(gm: fx.GraphModule) -> dict[str, int]:
+    """Return the parameters and images that convolutions want in another layout, with the bytes of a copy.
 
-    Inductor makes one copy of each in the forward pass, and hands it to the backward pass.
+    Inductor makes one copy of each in the forward pass, and hands it to the backward pass,
+    but for those that are handed over flat.
     """
     from torch._inductor.graph import GraphLowering
 
     decide = getattr(GraphLowering, "decide_layout_opt", None)
     if decide is None or not decide(gm, is_inference=False):
-        return 0
+        return {}
     copies: set[fx.Node] = set()
     for n in gm.graph.find_nodes(op="call_function", target=torch.ops.aten.convolution.default):
         for x in n.args[:2]:
             value = x.meta["val"]
             layout = torch.channels_last if value.dim() == 4 else torch.channels_last_3d
-            if x.op == "placeholder" and value.dim() in (4, 5) and not value.is_contiguous(memory_format=layout):
+            fixed = all(isinstance(d, int) for d in value.shape)
+            if x.op == "placeholder" and fixed and value.dim() in (4, 5) and not value.is_contiguous(memory_format=layout):
                 copies.add(x)
-    return sum(nbytes(n.meta["val"]) for n in copies)
+    return {n.name: nbytes(n.meta["val"]) for n in copies}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
 from torch import fx
 
+from ._keep import keep
 from ._step import Step, Unsupported, backward_state, behind, seed, tangent
-from ._storages import symbolic, values
+from ._storages import symbolic, values, writes
 
 
 @dataclass
@@ -27,8 +28,8 @@ class Planned:
 class _Order:
     """Writes a joint graph anew, kernel by kernel."""
 
-    def __init__(self, step: Step) -> None:
-        self.step = step
+    def __init__(self, step: Step, kept: Collection[fx.Node]) -> None:
+        self.step, self.kept = step, kept
         self.graph = fx.Graph()
         self.backward: set[fx.Node] = set()
         self.behind = False
@@ -63,6 +64,12 @@ class _Order:
         self.now[node] = (new, tuple(self.now[m][0] for m in node.all_input_nodes))
         if self.behind:
             self.backward.add(new)
+        if node in self.kept:
+            written = keep(self.graph, new)
+            self.now[node] = (written, self.now[node][1])
+            if self.behind:
+                self.backward.add(written)
+            return written
         return new
 
     def value(self, node: fx.Node) -> fx.Node:
@@ -91,9 +98,9 @@ class _Order:
                     self.value(number)
 
 
-def order(step: Step, steps: Sequence[int]) -> Planned:
-    """Return the joint graph in the order of the steps."""
-    o = _Order(step)
+def order(step: Step, steps: Sequence[int], kept: Collection[fx.Node] = ()) -> Planned:
+    """Return the joint graph in the order of the steps. What is kept is written to memory by Inductor."""
+    o = _Order(step, kept)
     for n in step.graph.nodes:
         if n.op in ("placeholder", "get_attr"):
             o.behind = behind(n)
@@ -112,6 +119,42 @@ def order(step: Step, steps: Sequence[int]) -> Planned:
     output.meta = dict(step.graph.output_node().meta)
     o.graph.eliminate_dead_code()
     return Planned(o.graph, o.backward, forward, backward)
+
+
+def flatten(planned: Planned, names: Collection[str]) -> None:
+    """Hand inputs of convolutions to the backward pass as a view of one dimension.
+
+    Inductor hands over a copy of an input where a convolution of the forward pass wants another
+    layout; the copy then lives on until the backward pass. A flat view has no other layout.
+    Each reader has a copy of its own, so that what is computed from it has the layout, too;
+    what updates a parameter gets the parameter.
+    """
+    first = next((n for n in planned.graph.nodes if n in planned.backward), None)
+    for n in planned.graph.find_nodes(op="placeholder"):
+        readers = [r for r in n.users if r in planned.backward]
+        value = n.meta.get("val")
+        if n.name not in names or not readers or first is None or not value.is_contiguous() or any(not isinstance(d, int) for d in value.shape):
+            continue
+        layout = torch.channels_last if value.dim() == 4 else torch.channels_last_3d
+        # By its name Inductor knows a parameter, which its account leaves out.
+        flat = _insert(planned, first, torch.ops.aten.view.default, (n, [value.numel()]), name=f"{n.name}_flat")
+        planned.backward.discard(flat)
+        again = _insert(planned, first, torch.ops.aten.view.default, (flat, list(value.shape)))
+        for r in readers:
+            own = again if writes(r) else _insert(planned, r, torch.ops.aten.clone.default, (again,), {"memory_format": layout})
+            r.replace_input_with(n, own)
+
+
+def _insert(
+    planned: Planned, before: fx.Node, target: Any, args: tuple[Any, ...], kwargs: Optional[dict[str, Any]] = None, name: Optional[str] = None
+) -> fx.Node:
+    """Insert an operator on one tensor into the backward pass."""
+    source: fx.Node = args[0]
+    with planned.graph.inserting_before(before), source.meta["val"].fake_mode:
+        node = planned.graph.create_node("call_function", target, args, kwargs, name=name)
+        node.meta = {**source.meta, "val": target(source.meta["val"], *args[1:], **(kwargs or {}))}
+    planned.backward.add(node)
+    return node
 
 
 @dataclass

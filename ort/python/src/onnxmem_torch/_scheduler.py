@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch._inductor.config
@@ -22,6 +24,9 @@ from torch._inductor import memory
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
+
+from . import _split
+from ._curve import mib
 
 if TYPE_CHECKING:
     from ._partition import Partitioner
@@ -58,12 +63,8 @@ class OrderReport:
         return self.peak_bytes == self.lower_bound_bytes
 
     def __str__(self) -> str:
-        bound = "no bound" if self.lower_bound_bytes is None else "proven optimal" if self.optimal else f"bound {_mib(self.lower_bound_bytes)}"
-        return f"{self.graph}: {self.nodes} kernels, {_mib(self.peak_bytes)} ({bound}) by {self.chosen}; Inductor {_mib(self.inductor_bytes)}"
-
-
-def _mib(size: int) -> str:
-    return f"{size / 2**20:.1f} MiB"
+        bound = "no bound" if self.lower_bound_bytes is None else "proven optimal" if self.optimal else f"bound {mib(self.lower_bound_bytes)}"
+        return f"{self.graph}: {self.nodes} kernels, {mib(self.peak_bytes)} ({bound}) by {self.chosen}; Inductor {mib(self.inductor_bytes)}"
 
 
 class OrderPass(CustomSchedulerPass):
@@ -95,7 +96,8 @@ class OrderPass(CustomSchedulerPass):
         if not nodes or (len(nodes) < 2 and planned is None):
             return nodes
         try:
-            order, report = best_order(nodes, self.effort, planned.held if planned is not None and V.graph.is_backward else ())
+            held = planned.held if planned is not None and V.graph.is_backward else ()
+            order, report = best_order(nodes, self.effort, held, self._room())
         except Exception as e:
             if not self._warned:
                 warnings.warn(f"onnxmem_torch: kernels stay in Inductor's order: {type(e).__name__}: {e}", RuntimeWarning, stacklevel=2)
@@ -109,14 +111,22 @@ class OrderPass(CustomSchedulerPass):
                 planned.forward(report.peak_bytes, output_names(), V.graph.graph_inputs)
         return order
 
+    def _room(self) -> int | None:
+        """Return the bytes that the graph's kernels may need at most; None without a limit."""
+        if self.partitioner is None or self.partitioner.lowering is None or V.graph.is_inference:
+            return None
+        report = self.partitioner.reports[-1]
+        limit = report.limit_bytes and max(report.limit_bytes, report.peak_bytes)
+        return None if limit is None else limit - (self.partitioner.lowering.left_bytes if V.graph.is_backward else 0)
+
     def uuid(self) -> str:
-        """Return the key of Inductor's caches: this file, the planner's version, and the effort."""
+        """Return the key of Inductor's caches: this file and the next, the planner's version, and the effort."""
         try:
             planner = version()
         except (Error, OSError):
             planner = "without a planner"
-        with open(__file__, "rb") as f:
-            return hashlib.sha256(f.read() + f"{planner} {self.effort}".encode()).hexdigest()
+        code = b"".join(Path(module.__file__ or "").read_bytes() for module in (sys.modules[__name__], _split))
+        return hashlib.sha256(code + f"{planner} {self.effort}".encode()).hexdigest()
 
     def __enter__(self) -> OrderPass:
         patch = torch._inductor.config.patch(_post_fusion_custom_pass=self)
@@ -145,16 +155,63 @@ def inductor_pass(effort: str = "fast", partitioner: Partitioner | None = None) 
     return OrderPass(effort, partitioner)
 
 
-def best_order(nodes: list[Any], effort: str, held: Sequence[str] = ()) -> tuple[list[Any], OrderReport]:
+def best_order(nodes: list[Any], effort: str, held: Sequence[str] = (), room: int | None = None) -> tuple[list[Any], OrderReport]:
     """Return the best of the given order, Inductor's heuristics and onnxmem's.
 
     Ties go to the first of these. The nodes must be those of the scheduler that is at work.
-    held are inputs that others hold to the end.
+    held are inputs that others hold to the end. If the peak is above room, kernels are taken
+    apart where that lets the peak be room at most.
     """
     began = time.perf_counter()
-    scheduler = nodes[0].scheduler
-    inputs, outputs = OrderedSet(V.graph.graph_inputs.keys()), OrderedSet([*V.graph.get_output_names(), *held])
-    _, freeable = memory.prepare_planning_info(nodes, scheduler.name_to_buf, scheduler.name_to_fused_node, inputs, outputs)
+    best, report = _best(nodes, effort, held)
+    if room is not None and report.peak_bytes > room:
+        account = Account(held)
+
+        def again(several: list[Any]) -> tuple[list[Any], int]:
+            order, found = _best(several, effort, held)
+            return order, found.peak_bytes
+
+        found = _split.below(best, report.peak_bytes, room, again, account.blamed, account.peak)
+        if found is not None:
+            best = found
+            report = replace(report, nodes=len(best), peak_bytes=account.peak(best), lower_bound_bytes=None, chosen="onnxmem")
+    return best, replace(report, seconds=time.perf_counter() - began)
+
+
+class Account:
+    """Inductor's account of the memory of kernels. held are inputs that others hold to the end."""
+
+    def __init__(self, held: Sequence[str] = ()) -> None:
+        self.outputs = OrderedSet([*V.graph.get_output_names(), *held])
+
+    def prepare(self, nodes: list[Any]) -> dict[str, Any]:
+        """Note on kernels and buffers what they read and who reads them; return the inputs that can be freed."""
+        scheduler = nodes[0].scheduler
+        inputs = OrderedSet(V.graph.graph_inputs.keys())
+        freeable: dict[str, Any]
+        _, freeable = memory.prepare_planning_info(nodes, scheduler.name_to_buf, scheduler.name_to_fused_node, inputs, self.outputs)
+        return freeable
+
+    def peak(self, nodes: list[Any]) -> int:
+        """Return the peak of an order."""
+        peak: int = memory.estimate_peak_memory(nodes, self.prepare(nodes), self.outputs)[0]
+        return peak
+
+    def blamed(self, nodes: list[Any]) -> list[Any]:
+        """Return the kernels that make or read what is live at the peak of an order."""
+        problem = Problem(nodes, self.prepare(nodes), self.outputs)
+        loads = problem.loads(nodes)
+        at = loads.index(max(loads))
+        blamed = {at}
+        for b in problem.buffers:
+            if max(b.maker, 0) <= at <= (len(nodes) if b.output else max(b.readers, default=b.maker)):
+                blamed |= b.readers | {max(b.maker, 0)}
+        return [nodes[i] for i in sorted(blamed)]
+
+
+def _best(nodes: list[Any], effort: str, held: Sequence[str]) -> tuple[list[Any], OrderReport]:
+    account = Account(held)
+    scheduler, outputs, freeable = nodes[0].scheduler, account.outputs, account.prepare(nodes)
     orders = {
         "given": nodes,
         "lpmf": memory.topological_sort_lpmf(nodes, freeable, scheduler.name_to_buf, outputs),
@@ -179,7 +236,7 @@ def best_order(nodes: list[Any], effort: str, held: Sequence[str] = ()) -> tuple
         peak_bytes=loads[chosen][0],
         lower_bound_bytes=found["lower_bound_bytes"] if same else None,
         chosen=chosen,
-        seconds=time.perf_counter() - began,
+        seconds=0.0,
     )
 
 

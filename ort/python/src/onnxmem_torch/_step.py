@@ -17,7 +17,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import CheckpointPolicy
 
-from ._costs import device_of, seconds
+from ._costs import Device, device_of, seconds
 from ._storages import Owner, Storages, impure, nbytes, symbolic, tensors, writes, written
 
 #: Arguments that a kernel reads for results alone that are never needed from a repetition:
@@ -103,6 +103,8 @@ class Step:
     tensor: dict[Owner, int]
     #: What depends on a tangent.
     late: set[fx.Node]
+    #: Whose roofline gives the costs.
+    device: Device
 
     def __init__(self, graph: Union[fx.Graph, fx.GraphModule], num_fwd_outputs: int, cost: Optional[Callable[[fx.Node], float]] = None) -> None:
         self.graph: fx.Graph = graph if isinstance(graph, fx.Graph) else graph.graph
@@ -112,11 +114,11 @@ class Step:
         self.index = {n: i for i, n in enumerate(self.kernels)}
         self.boundary = len(self.kernels)
         self.late = self._late()
+        self.device = device_of(self.graph)
         if cost is None:
-            device = device_of(self.graph)
 
             def cost(node: fx.Node) -> float:
-                return seconds(node, device)
+                return seconds(node, self.device)
 
         self.nodes = [{"name": n.name, "op": str(n.target), "cost": round(1e9 * cost(n))} for n in self.kernels]
         for n, node in zip(self.kernels, self.nodes):

@@ -1,0 +1,46 @@
+"""An operator that is the identity, but that Inductor writes to memory.
+
+Inductor computes a value that reads few tensors again in each kernel that reads it, so that
+these tensors have to stay there. Where a plan has the value in memory instead, it is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+_library = torch.library.Library("onnxmem", "FRAGMENT")
+_library.define("keep(Tensor value) -> Tensor")
+_library.impl("keep", lambda value: value.clone(), "CompositeExplicitAutograd")
+_library.impl("keep", lambda value: torch.empty_like(value), "Meta")
+
+
+def keep(graph: fx.Graph, node: fx.Node) -> fx.Node:
+    """Add the operator behind a node; return it."""
+    _lower()
+    kept = graph.call_function(torch.ops.onnxmem.keep.default, (node,))
+    value = node.meta["val"]
+    with value.fake_mode:
+        kept.meta = {**node.meta, "val": torch.empty_like(value)}
+    return kept
+
+
+def _lower() -> None:
+    """Tell Inductor of the operator."""
+    from torch._inductor import ir, lowering
+    from torch._inductor.virtualized import V
+
+    target = torch.ops.onnxmem.keep.default
+    if target in lowering.lowerings:
+        return
+
+    def lower(value: Any) -> Any:
+        node, graph = V.graph.current_node, V.graph
+        if len(value.get_size()) == 4 and node in graph.nodes_prefer_channels_last:
+            value = ir.ExternKernel.require_stride_order(value, ir.NHWC_STRIDE_ORDER)
+        value.realize()
+        return value
+
+    lowering.register_lowering(target, type_promotion_kind=None)(lower)

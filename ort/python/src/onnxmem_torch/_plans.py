@@ -1,0 +1,221 @@
+"""The plans of a joint graph: by operators, or for Inductor by kernels as it fuses them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from torch import fx
+
+from ._curve import mib
+from ._fusion import Fused, rejoin
+from ._limit import LimitError, Report, parse
+from ._lowering import copied_inputs
+from ._planner import Plan, plan
+from ._prepare import copied, dropouts, halve, prepare, product
+from ._rebuild import Planned, flatten, order
+from ._step import Step, Unsupported
+
+if TYPE_CHECKING:
+    from ._partition import Partitioner
+
+
+@dataclass
+class PlannedStep:
+    """A prepared joint graph with its plan."""
+
+    step: Step
+    steps: list[int]
+    report: Report
+
+
+@dataclass
+class PlannedKernels:
+    """What is planned for Inductor. graph is None where min-cut's partition stays as it is."""
+
+    graph: Optional[Planned]
+    step: Step
+    report: Report
+
+
+class Plans:
+    """The plans of one joint graph for what a partitioner was asked for.
+
+    count is how many results of the graph are the forward pass's.
+    """
+
+    def __init__(self, asked: Partitioner, gm: fx.GraphModule, count: int) -> None:
+        self.asked, self.gm, self.count = asked, gm, count
+        #: The graph operator by operator, and its best order without repetitions.
+        self.step = self._step(prepare(gm.graph, count))
+        self.best = plan(self.step.problem(), None, asked.effort)
+        self.limit = self._limit()
+        self._seconds = self.best.seconds
+
+    def operators(self, halves: bool) -> PlannedStep:
+        """Return a plan of operators; LimitError if none meets the limit and strict was asked for.
+
+        With halves, dropouts may be in two.
+        """
+        step, found, warning = self.step, self.best, None
+        if self.asked.updates is not None:
+            step = self._step(self._updated(copied(step.graph)))
+            found = self._plan(step.problem())
+        assert found.peak_bytes is not None
+        if self.asked.extra is not None or (self.limit is not None and self.limit < found.peak_bytes):
+            step, found, warning = self._below(step, halves)
+        if warning is not None and self.asked.strict:
+            raise LimitError(warning)
+        assert found.steps is not None
+        return PlannedStep(step, found.steps, self._report(found, warning=warning))
+
+    def kernels(self, forward: fx.GraphModule, backward: fx.GraphModule) -> Optional[PlannedKernels]:
+        """Return a plan of kernels as Inductor will fuse them; None where it takes operators to meet the limit.
+
+        forward and backward are min-cut's partition. LimitError if no plan meets the limit and
+        strict was asked for. Unsupported if the partition is not understood.
+        """
+        asked, limit = self.asked, self.limit
+        graph, behind = rejoin(forward.graph, backward.graph, self.count)
+        if asked.updates is not None:
+            before = set(graph.nodes)
+            behind |= set(self._updated(graph).nodes) - before
+        kernels = Fused(Step(graph, self.count), behind, self.step.device)
+        # They are there from their first reader to the last of the backward pass, if they are not handed over flat.
+        inputs = copied_inputs(self.gm)
+        copies, peak, found = sum(inputs.values()), kernels.peak(), self._plan(kernels.problem())
+        assert found.peak_bytes is not None
+        ours, warning = asked.updates is not None or found.peak_bytes < 0.99 * peak, None
+        copies = 0 if asked.updates is not None else copies  # an update writes to the parameter, not to a copy
+        peak = found.peak_bytes if ours else peak
+        if asked.extra is not None or (limit is not None and peak + copies > limit):
+            ours, copies = True, 0
+            found = self._within(kernels.problem(), kernels.share) if limit is None else self._plan(kernels.problem(), limit, least=True)
+            if limit is not None and not _meets(found, limit):
+                warning = self._missed(found, limit)
+                if warning is None:
+                    return None
+        assert found.peak_bytes is not None
+        report = self._report(found, kernels.share, copies + (found.peak_bytes if ours else peak), warning)
+        if not ours:
+            return PlannedKernels(None, kernels.step, report)
+        planned = order(kernels.step, kernels.steps(found.steps or []), kernels.kept())
+        if not copies:
+            flatten(planned, inputs)
+        return PlannedKernels(planned, kernels.step, report)
+
+    def _missed(self, found: Plan, limit: int) -> Optional[str]:
+        """Say that kernels miss the limit; None if operators do not, or miss it by less. What is proven is proven of operators."""
+        strict, asked = self.asked.strict, self.asked
+        step = self.step
+        if asked.updates is not None:
+            step = self._step(self._updated(copied(step.graph)))
+        other = self._plan(step.problem(), limit, least=True)
+        if other.peak_bytes is None or found.peak_bytes is None or other.peak_bytes < found.peak_bytes:
+            return None
+        text = _why(step, other, limit, found.peak_bytes)
+        if strict:
+            raise LimitError(text)
+        return text
+
+    def _step(self, graph: fx.Graph) -> Step:
+        return Step(graph, self.count, self.asked.cost)
+
+    def _plan(self, problem: Mapping[str, Any], limit: Optional[Union[int, str]] = None, least: bool = False) -> Plan:
+        found = plan(problem, limit, self.asked.effort, least)
+        self._seconds += found.seconds
+        return found
+
+    def _limit(self) -> Optional[int]:
+        """Return the limit of what is not resident, in bytes."""
+        size, share = parse(self.asked.limit)
+        if share is not None:
+            return int(share * self.best.best_peak_bytes)
+        return None if size is None else max(size - self.asked.states - _resident(self.step), 1)
+
+    def _report(self, found: Plan, share: float = 1.0, peak: Optional[int] = None, warning: Optional[str] = None) -> Report:
+        """Describe a plan. share is what the planner takes for the time of all, over that time."""
+        assert found.peak_bytes is not None
+        return Report(
+            peak_bytes=found.peak_bytes if peak is None else peak,
+            best_peak_bytes=self.best.best_peak_bytes,
+            limit_bytes=self.limit,
+            resident_bytes=_resident(self.step),
+            extra_percent=found.extra_percent * share,
+            extra_bound_percent=None if found.extra_bound_percent is None else found.extra_bound_percent * share,
+            repeated=found.repeated,
+            seconds=self._seconds,
+            warning=warning,
+        )
+
+    def _updated(self, graph: fx.Graph) -> fx.Graph:
+        """Let a graph update its parameters; return it."""
+        assert self.asked.updates is not None
+        if not self.asked.updates.insert(graph, self.count):
+            raise Unsupported("none of the optimizer's parameters is an input of this graph")
+        return graph
+
+    def _below(self, step: Step, halves: bool) -> tuple[Step, Plan, Optional[str]]:
+        """Plan below the limit, or within the extra time. Dropouts are in two where their products run again, and one kernel elsewhere."""
+        limit, extra = self.limit, self.asked.extra or 0
+        names = [n.name for n in dropouts(step.graph)] if halves else []
+        halved = self._step(halve(step.graph, names)) if names else step
+        found, warning = (self._within(halved.problem()), None) if limit is None else self._search(halved, limit)
+        assert found.steps is not None
+        again = {halved.kernels[s].name for s, count in Counter(found.steps).items() if count > 1 and s != halved.boundary}
+        few = [n for n in names if product(n) in again]
+        if len(few) < len(names):
+            other = self._step(halve(step.graph, few))
+            joined = self._plan(other.problem(), limit if limit and found.feasible else found.peak_bytes)
+            if joined.feasible and (limit is not None or joined.extra_percent <= extra):
+                return other, joined, warning
+        return halved, found, warning
+
+    def _within(self, problem: Mapping[str, Any], share: float = 1.0) -> Plan:
+        """Return a plan of the smallest peak that the extra time buys, found by halving."""
+        assert self.asked.extra is not None
+        found = self._plan(problem)
+        low, high = 0, found.best_peak_bytes
+        for _ in range(8):
+            tried = self._plan(problem, max((low + high) // 2, 1))
+            if tried.feasible and tried.peak_bytes is not None and tried.extra_percent * share <= self.asked.extra:
+                found, high = tried, min((low + high) // 2, tried.peak_bytes)
+            else:
+                low = (low + high) // 2
+        return found
+
+    def _search(self, step: Step, limit: int) -> tuple[Plan, Optional[str]]:
+        """Return a plan below the limit, else the smallest that is found, with a text that says so."""
+        found = self._plan(step.problem(), limit, least=True)
+        return found, None if _meets(found, limit) else _why(step, found, limit, found.peak_bytes or 0)
+
+
+def _meets(found: Plan, limit: int) -> bool:
+    return bool(found.feasible) or (found.peak_bytes is not None and found.peak_bytes <= limit)
+
+
+def _why(step: Step, found: Plan, limit: int, smallest: int) -> str:
+    """Say that a limit is missed, what no plan can go below, and the peak of the smallest that is there."""
+    why = "is impossible for this step" if found.feasible is False else "was not met: no plan was found"
+    return f"a limit of {mib(limit)} {why}: {_bound(step, found)}; the smallest plan found has {mib(smallest)}"
+
+
+def _resident(step: Step) -> int:
+    return sum(t["bytes"] for t in step.tensors if t.get("resident"))
+
+
+def _bound(step: Step, found: Plan) -> str:
+    """Say what no plan can go below, and what is held there."""
+    least = found.least or {}
+    held = [step.tensors[t] for t in least.get("tensors", [])]
+    gradients = [t for t in held if t.get("kind") == "gradient"]
+    where = {"start": "the inputs of the step", "end": "what is left at its end"}.get(least.get("at", ""), "")
+    if not where and least.get("node") is not None:
+        where = f"the node {step.nodes[least['node']]['name']} with what it reads and makes"
+    largest = ", ".join(f"{t['name']} {mib(t['bytes'])}" for t in held[:3])
+    text = f"every plan needs {mib(least.get('lower_bound_bytes', 0))} for {where}"
+    if gradients:
+        text += f", gradients of {mib(sum(t['bytes'] for t in gradients))} among it"
+    return f"{text} (the largest: {largest})" if largest else text
