@@ -44,8 +44,7 @@ Scheduling problems from PyTorch modules (crosscheck/run corpus):
 
     corpus.py      traces modules and orders the problems
       modules.py     the modules: names and inputs
-      fromtorch.py   one module to a problem
-      storages.py    the problem compared with torch's own storages
+      storages.py    onnxmem_torch's problem compared with torch's own storages
 
 What onnxmem_torch compiles beside eager PyTorch (crosscheck/run compiled) is in ort/python/torchtests.
 

@@ -9,6 +9,7 @@ Files that are there are kept.
 """
 
 import argparse
+import functools
 import gc
 import gzip
 import json
@@ -22,7 +23,9 @@ import time
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import fromtorch, modules, storages
+from onnxmem_torch import _problem, _trace
+
+from . import modules, storages
 
 SECONDS = 60  # of processor time to build and trace a module in one mode
 BATCH = {"inference": 1, "training": 2}  # batch norm after a global pooling needs two
@@ -78,21 +81,45 @@ def trace(module, folder):
         try:
             with Unset(), torch.no_grad():
                 built, args, kwargs = module.build(BATCH[mode])
-            traced = fromtorch.trace(built, args, kwargs, training=mode == "training")
+            traced, step = step_of(built, args, kwargs, mode == "training")
             signal.setitimer(signal.ITIMER_PROF, 0)
-            made = {pairs: fromtorch.problem(traced, module.title, pairs == "inplace") for pairs in paths}
-            if wrong := storages.faults(traced, made["plain"]):
+            made = {pairs: _problem.named_problem(traced, step, module.title, pairs == "inplace", storages.ALIGNMENT) for pairs in paths}
+            if wrong := storages.faults(traced.module, step, made["plain"]):
                 raise AssertionError(f"{len(wrong)} differences from torch's storages, the first: {wrong[0]}")
             for pairs, path in paths.items():
-                fromtorch.write(made[pairs], path)
+                path.write_bytes(gzip.compress(json.dumps(made[pairs], separators=(",", ":")).encode(), mtime=0))
             said = "traced"
         except Exception as error:  # of any package: the reason is part of the result
             signal.setitimer(signal.ITIMER_PROF, 0)
             said = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
             refused.write_text(said + "\n")
-        built = traced = made = args = kwargs = None
+        built = traced = step = made = args = kwargs = None
         gc.collect()
         print(f"{module.title} {mode}: {said} ({time.process_time() - began:.1f} s)", flush=True)
+
+
+def step_of(module, args=(), kwargs=None, training=False):
+    """Return a module's trace and its step: the forward pass in evaluation mode, or a step of SGD on the sum of mean squares."""
+    module.train(training)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01) if training else None
+    traced = _trace.joint(module, args, kwargs, loss=mean_squares if training else None, training=training)
+    return traced, _problem.step_of(traced, updates=(optimizer, module) if training else None)
+
+
+def mean_squares(result):
+    """Return the sum of the mean squares of all tensors of a result that have a gradient."""
+    return functools.reduce(torch.add, (t.square().mean() for t in tensors(result) if t.requires_grad))
+
+
+def tensors(result):
+    """Return the tensors of a module's result: a tensor, a sequence, a mapping, an object with attributes."""
+    if isinstance(result, torch.Tensor):
+        return [result]
+    if isinstance(result, dict):
+        result = list(result.values())
+    elif not isinstance(result, (list, tuple)):
+        result = list(vars(result).values()) if hasattr(result, "__dict__") else []
+    return [t for part in result for t in tensors(part)]
 
 
 def _late(*_):

@@ -412,6 +412,39 @@ class Problems(unittest.TestCase):
         self.assertTrue(any("blocks.2.0.qkv" in n["name"] for n in made["nodes"]))
         self.assertEqual(made, onnxmem_torch.problem(model, x))
 
+    def test_program_order(self) -> None:
+        """Nodes follow what they need: the boundary stands where the backward pass begins."""
+        model, x = mixer()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        made = onnxmem_torch.problem(model, x, loss=square, optimizer=optimizer, inplace=True, align=64)
+        for t in made["tensors"]:
+            self.assertTrue(all(t["producer"] < v for v in t["consumers"]), t)
+            self.assertEqual(t["bytes"] % 64, 0)
+        boundary = next(k for k, n in enumerate(made["nodes"]) if n["op"] == "boundary")
+        updates = [k for k, n in enumerate(made["nodes"]) if n["op"] == "onnxmem.update.default"]
+        self.assertEqual(len(updates), len(list(model.parameters())))
+        self.assertGreater(updates[0], boundary)
+        self.assertEqual({t["kind"] for t in made["tensors"] if t.get("resident")}, {"parameter", "state", "input"})
+        pairs = [(t, made["tensors"][i]) for t in made["tensors"] for i in t.get("reuses", ())]
+        self.assertTrue(pairs)
+        self.assertTrue(all(t["bytes"] == other["bytes"] and t["producer"] in other["consumers"] for t, other in pairs))
+
+    def test_inference_that_writes(self) -> None:
+        """A buffer that is written in place without a backward pass: every index is one of a node."""
+
+        class Counts(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.register_buffer("seen", torch.zeros(4))
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                self.seen.add_(x)
+                return self.seen * 2
+
+        made = onnxmem_torch.problem(Counts().eval(), torch.zeros(4), training=False)
+        self.assertTrue(all(v < len(made["nodes"]) for t in made["tensors"] for v in [t["producer"], *t["consumers"]]))
+        self.assertEqual(sum("writes" in n for n in made["nodes"]), 1)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -49,13 +49,13 @@ def concrete(size: Any) -> int:
     return int(hint) if isinstance(hint, (int, float)) else UNKNOWN
 
 
-def nbytes(tensor: torch.Tensor) -> int:
+def nbytes(tensor: torch.Tensor, align: int = BLOCK) -> int:
     """Return the bytes of a tensor's storage, rounded up to those of a block."""
     try:
         size = concrete(tensor.untyped_storage().nbytes())
     except NotImplementedError:  # a tensor without a storage, such as a sparse one
         size = elements(tensor) * tensor.element_size()
-    return -(-size // BLOCK) * BLOCK
+    return -(-size // align) * align
 
 
 def elements(tensor: torch.Tensor) -> int:
