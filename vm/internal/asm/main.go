@@ -133,6 +133,18 @@ var files = []struct {
 		quadPlanes(2)
 		smallQuadPlane()
 	}},
+	{"gemm", "quad_pixels", func() {
+		for rows := 1; rows <= 2; rows++ {
+			weighQuads(fmt.Sprintf("weigh%dQuadsVNNI", rows), rows, false)
+			weighQuads(fmt.Sprintf("weigh%dQuadsTwiceVNNI", rows), rows, true)
+		}
+	}},
+	{"gemm", "quad_tiles", func() {
+		for _, rows := range []int{12, 9, 6, 3, 1} {
+			quadTiles(rows, 1)
+			quadTiles(rows, 2)
+		}
+	}},
 	{"gemm", "pixels", func() {
 		weighPixels("weighPixelsAVX2", false)
 		weighPixels("weighSignedPixelsAVX2", true)

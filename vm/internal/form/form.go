@@ -79,6 +79,7 @@ type PackKey struct {
 	Taps       int            // as in gemm.Dense
 	Lanes      bool           // of single channels, arranged for images in blocks
 	Quads      bool           // packed for products of bytes that are not widened
+	Pixels     [5]int         // and for pixels of an image with its kernel, its dilations, and whether it is in planes
 	Nibbles    int            // 1, 2, 3: numbers of 4 bits, their scales, their zero points
 }
 

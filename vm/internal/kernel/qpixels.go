@@ -48,13 +48,18 @@ func makePixelsConv(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	weight := c.In[3]
-	columns := newColumns(c, weight.Shape[0])
 	size, bias := weight.Shape[2:], noted(c.Has(8), "bias")
 	if single {
 		c.by("depthwise", size, "bytes", bias)
-		return depthwisePixels(c, image, columns)
+		if run := depthwiseQuads(c, image); run != nil {
+			return run, nil
+		}
+		return depthwisePixels(c, image, newColumns(c, weight.Shape[0]))
 	}
 	c.by("implicit GEMM", size, "bytes", bias)
+	if run := quadPixels(c, image, false); run != nil {
+		return run, nil
+	}
 	p, err := pixelProducts(c, v, image)
 	if err != nil {
 		return nil, err
@@ -62,12 +67,19 @@ func makePixelsConv(c *Invocation) (Run, error) {
 	if err := p.quantize(7); err != nil {
 		return nil, err
 	}
-	return p.runColumns(columns)
+	return p.runColumns(newColumns(c, weight.Shape[0]))
 }
 
-// PrefersPixels reports whether convolutions of bytes are faster in NHWC. With VNNI those of
-// single channels are fast in NCHW.
-func PrefersPixels() bool { return gemm.Level() != "plain" && !gemm.Quads() }
+// PrefersPixels reports whether a QLinearConv that ConvolvesPixels is faster in NHWC. With VNNI,
+// those that are not computed as quads are as fast in NCHW.
+func PrefersPixels(c *Invocation) bool {
+	if !gemm.Quads() {
+		return gemm.Level() != "plain"
+	}
+	inner, _, _ := c.inPixels()
+	v, image, single, err := pixelsWindow(&inner)
+	return v != nil && err == nil && takesQuads(&inner, image, single)
+}
 
 // ConvolvesPixels reports whether a QLinearConv, whose shapes are those of NCHW, can read and
 // write images that are held in NHWC.
@@ -100,6 +112,11 @@ func makeHeldConv(c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	inPlanes := x.Layout != form.NHWC && x.Shape[1] < fewPlanes
 	inner, innerX, innerOut := c.inPixels()
+	if inPlanes && out.Layout == form.NHWC {
+		if run, err := planesToPixels(c, &inner); run != nil || err != nil {
+			return run, err
+		}
+	}
 	conv := makePixelsConv
 	if inPlanes {
 		innerX.Shape, innerOut.Shape, conv = x.Shape, out.Shape, makeQLinearConv

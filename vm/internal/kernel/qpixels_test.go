@@ -26,13 +26,13 @@ func channelsLast(t *reference.Tensor) *reference.Tensor {
 
 // TestPixelsConv: a QLinearConv in NHWC has the bits of the one in NCHW, and both have those
 // of the plain kernel. So it is with every set of micro-kernels, constant scales or not, and
-// whether its weights are prepacked or not.
+// whether its weights are prepacked or not, and where the image is in NCHW and the output in NHWC.
 func TestPixelsConv(t *testing.T) {
 	before := gemm.Level()
 	t.Cleanup(func() { _ = gemm.Use(before) })
 	r := rand.New(rand.NewPCG(7, 8))
 	types := []graph.DType{graph.Uint8, graph.Int8}
-	for i := range 120 {
+	for i := range 240 {
 		dx, dw, dy := types[r.IntN(2)], types[r.IntN(2)], types[r.IntN(2)]
 		single := i%2 == 0
 		in, kernel, stride, dilation := [2]int{1 + r.IntN(19), 1 + r.IntN(19)}, [2]int{1 + r.IntN(4), 1 + r.IntN(4)}, [2]int{1 + r.IntN(2), 1 + r.IntN(3)}, [2]int{1 + r.IntN(2), 1}
@@ -69,6 +69,12 @@ func TestPixelsConv(t *testing.T) {
 		if r.IntN(3) == 0 {
 			bias = nil
 		}
+		quads := i%8 > 3 // what is computed as quads with VNNI
+		if quads {
+			for k := range zeroW.I {
+				zeroW.I[k] = map[graph.DType]int64{graph.Uint8: 128}[dw]
+			}
+		}
 		step := 0.01 / math.Sqrt(float64(count(weights[1:])))
 		list := args(x, scalar(step), quants(dx), w, scaleW, zeroW, scalar(0.73), quants(dy), bias)
 		common := attrs(ints("pads", pads[:]...), ints("strides", int64(stride[0]), int64(stride[1])), ints("dilations", int64(dilation[0]), int64(dilation[1])), whole1("group", int64(group)))
@@ -82,7 +88,7 @@ func TestPixelsConv(t *testing.T) {
 		for i, x := range list {
 			if x != nil {
 				given[i] = store(x, graph.Float32)
-				given[i].Const = i > 0 && (r.IntN(4) > 0 || i == 3 || i == 5)
+				given[i].Const = i > 0 && (quads || r.IntN(4) > 0 || i == 3 || i == 5)
 			}
 		}
 		if err := gemm.Use("plain"); err != nil {
@@ -99,26 +105,39 @@ func TestPixelsConv(t *testing.T) {
 		want := channelsLast(shapes[0])
 		given[0] = store(channelsLast(x), graph.Float32)
 		node := &graph.Node{Op: "QLinearConv", Domain: "com.microsoft", Attrs: last.attrs, Inputs: n.Inputs, Outputs: n.Outputs}
+		runtime := alone{pack: quads}
 		for _, level := range gemm.Levels() {
 			if err := gemm.Use(level); err != nil {
 				t.Fatal(err)
 			}
-			run, err := makePixelsConv(&Invocation{Call: form.Call{Node: node, In: given, Out: []*Tensor{blank(dy, want.Shape)}, Runtime: alone{}}})
+			run, err := makePixelsConv(&Invocation{Call: form.Call{Node: node, In: given, Out: []*Tensor{blank(dy, want.Shape)}, Runtime: runtime}})
 			if taken := !single || channels >= 32; err != nil || (run != nil) != taken {
 				t.Fatalf("%d channels, single %v: computed as pixels: %v, %v", channels, single, run != nil, err)
 			}
 			given := slices.Clone(given)
 			for _, workers := range []int{1, 3} {
 				given[0] = store(x, graph.Float32)
-				again, err := first.run(n, given, shapes, graph.Float32, workers, alone{})
+				again, err := first.run(n, given, shapes, graph.Float32, workers, runtime)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if !bytes.Equal(raw(again[0]), raw(planes[0])) {
 					t.Fatalf("case %d, %s, %d workers, image %v, %s: not the bytes of the plain kernel in planes", i, level, workers, x.Shape, fmt.Sprint(weights, pads, stride, dilation))
 				}
+				if !single {
+					half := &Invocation{Call: form.Call{Node: n, Version: first.opset(), In: given, Out: []*Tensor{blank(dy, shapes[0].Shape)}, Runtime: runtime}}
+					half.Out[0].Layout = form.NHWC
+					if err := prepareAndRun(half, Lookup("", "QLinearConv"), workers); err != nil {
+						t.Fatal(err)
+					}
+					for k, b := range raw(half.Out[0]) {
+						if b != byte(want.I[k]) {
+							t.Fatalf("case %d, %s, %d workers, image %v, %s: from planes to pixels, byte %d is %d, expected %d", i, level, workers, x.Shape, fmt.Sprint(weights, pads, stride, dilation), k, b, byte(want.I[k]))
+						}
+					}
+				}
 				given[0] = store(channelsLast(x), graph.Float32)
-				got, err := last.run(node, given, []*reference.Tensor{want}, graph.Float32, workers, alone{})
+				got, err := last.run(node, given, []*reference.Tensor{want}, graph.Float32, workers, runtime)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -205,7 +206,7 @@ func LastRewriter(name, node, to string) (undo func()) {
 // HoldNHWC makes sessions hold images in NHWC even where NCHW is as fast, until undo is called.
 func HoldNHWC() (undo func()) {
 	was := prefersNHWC
-	prefersNHWC = func() bool { return true }
+	prefersNHWC = func(*kernel.Invocation) bool { return true }
 	return func() { prefersNHWC = was }
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// Quantized images take as many bytes in NHWC as in NCHW. Without VNNI, convolutions of bytes are
-// faster in NHWC. So the session holds such images in NHWC wherever no other operator and no caller
+// Quantized images take as many bytes in NHWC as in NCHW, and convolutions of bytes are faster in
+// NHWC. So the session holds such images in NHWC wherever no other operator and no caller
 // can tell the difference: where convolutions make and read them, and between them stand
 // elementwise operators, means of channels, and products with a number for each channel. A
 // convolution can read or write NCHW on either side. As in [lowering.holdNCHW], the graph alone
@@ -29,7 +29,7 @@ var prefersNHWC = kernel.PrefersPixels
 // holdNHWC finds the images that the frame holds in NHWC.
 func (l *lowering) holdNHWC() error {
 	f := l.f
-	if !prefersNHWC() || !slices.ContainsFunc(f.Steps, (*Step).convolvesNHWC) {
+	if !slices.ContainsFunc(f.Steps, (*Step).convolvesNHWC) {
 		return nil
 	}
 	h := newHolding(f)
@@ -45,10 +45,10 @@ func (l *lowering) holdNHWC() error {
 }
 
 // convolvesNHWC reports whether the step is a convolution of bytes that can read and
-// write images in NHWC.
+// write images in NHWC, and should.
 func (st *Step) convolvesNHWC() bool {
 	call := st.quantizedCall()
-	return call != nil && call.Int("channels_last", 0) == 0 && kernel.ConvolvesPixels(call)
+	return call != nil && call.Int("channels_last", 0) == 0 && kernel.ConvolvesPixels(call) && prefersNHWC(call)
 }
 
 // nhwcEnds lists the images that a step reads or makes in NHWC or NCHW, each for itself.
