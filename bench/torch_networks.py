@@ -128,7 +128,7 @@ def gpt2(small):
 
 def bert(small):
     sizes = {"hidden_size": 192, "num_hidden_layers": 6, "num_attention_heads": 6, "intermediate_size": 768, "vocab_size": 2048} if small else {}
-    return Words(transformers.BertForMaskedLM(transformers.BertConfig(attention_probs_dropout_prob=0.0, **sizes)), *((8, 128) if small else (32, 128)))
+    return Words(transformers.BertForMaskedLM(transformers.BertConfig(use_cache=False, attention_probs_dropout_prob=0.0, **sizes)), *((8, 128) if small else (32, 128)))
 
 
 def llama(small):
