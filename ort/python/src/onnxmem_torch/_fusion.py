@@ -230,7 +230,7 @@ class Fused:
 
     def kept(self) -> set[fx.Node]:
         """Return what is in memory by the plan, and would be computed where it is read by Inductor."""
-        written = [self.step.tensors[t]["producer"] for k in range(len(self.members)) if k != self.boundary and k not in self._taken_in for t in self._writes[k]]
+        written = [self.step.tensors[t]["producer"] for k in range(len(self.members)) if k != self.boundary for t in self._writes[k]]
         kept = [self.step.kernels[i] for i in written if _name(self.step.kernels[i]) in _WINDOWS or (self._local(i) and not self._written[i])]
         return {m for n in kept for m in (n.users if self.step.storages.item(next(iter(n.users))) else [n]) if isinstance(m.meta["val"], torch.Tensor)}
 
@@ -273,8 +273,6 @@ class Fused:
     def _count(self) -> None:
         """Give each kernel the cost of a further run."""
         self.nodes: list[dict[str, Any]] = []
-        #: Kernels whose readers take them in if they run again.
-        self._taken_in: set[int] = set()
         self.seconds = self.again = 0.0
         for k, members in enumerate(self.members):
             if k == self.boundary:
@@ -325,10 +323,7 @@ class Fused:
             inside += sum(b for t, b in reads.items() if t not in known) - sum(known.get(t, 0) for t in writes)
         if all(self._fused_ahead(t) for t in writes):
             inside -= size  # the forward pass need not write it
-        inside = max(inside, 0.0) / self.device.bytes
-        if inside < apart:
-            self._taken_in.add(kernel)
-        return min(apart, inside)
+        return min(apart, max(inside, 0.0) / self.device.bytes)
 
     def _fused_ahead(self, tensor: int) -> bool:
         """Whether only loops of the forward pass read a tensor there."""
