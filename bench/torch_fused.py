@@ -25,7 +25,7 @@ from torch._inductor.virtualized import V
 from torch_networks import NETWORKS, build
 
 import onnxmem_torch
-from onnxmem_torch import _partition, _scheduler, _step, _trace
+from onnxmem_torch import _scheduler, _step, _trace
 from onnxmem_torch._costs import DEFAULT
 from onnxmem_torch._lowering import Lowering
 from onnxmem_torch._prepare import copied
@@ -108,7 +108,7 @@ def rows(name, ways):
 
 def main(words):
     warnings.simplefilter("ignore")
-    _partition.device_of = _step.device_of = lambda graph: DEFAULT  # plan as for the roofline that is printed
+    _step.device_of = lambda graph: DEFAULT  # plan as for the roofline that is printed
     print("| network | partition | kernels | MiB moved | ms | limit | planned | peak, Inductor's order | peak, `inductor_pass` |")
     print("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     asked = tuple(w for w in words if w not in NETWORKS)

@@ -75,10 +75,10 @@ def run(name):
     from functorch.compile import default_partition, min_cut_rematerialization_partition
 
     import onnxmem_torch
-    from onnxmem_torch import _partition, _step
+    from onnxmem_torch import _step
     from onnxmem_torch._costs import DEFAULT
 
-    _partition.device_of = _step.device_of = lambda graph: DEFAULT
+    _step.device_of = lambda graph: DEFAULT
     plain = Network(name)
     eager = None
 
