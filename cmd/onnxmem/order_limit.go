@@ -120,7 +120,7 @@ type limitJSON struct {
 type leastJSON struct {
 	Peak    int64   `json:"peak_bytes"`        // the smallest that was found
 	Bound   int64   `json:"lower_bound_bytes"` // of every plan: what the step below needs
-	At      string  `json:"at"`                // "node", "start" or "end"
+	At      string  `json:"at"`                // "node", "start", "end" or "way"
 	Node    *int32  `json:"node,omitempty"`
 	Tensors []int32 `json:"tensors"` // held then besides the node's own results, the largest first
 }
@@ -183,6 +183,9 @@ func (o *ordering) leastJSON(p *budget.Plan) *leastJSON {
 		x.At = "end"
 	default:
 		x.Node = &p.Highest.Node
+	}
+	if p.Highest.Way {
+		x.At = "way"
 	}
 	slices.SortStableFunc(x.Tensors, func(a, b int32) int { return cmp.Compare(o.problem.Tensors[b].Bytes, o.problem.Tensors[a].Bytes) })
 	return x
@@ -259,10 +262,14 @@ func (o *ordering) missed(p *budget.Plan) string {
 // obstacle says what does not fit within a limit.
 func (o *ordering) obstacle(x *budget.Obstacle) string {
 	needs, names := units.Bytes(x.Bytes), o.largest(x.Tensors)
-	switch x.Node {
-	case budget.AtStart:
+	switch {
+	case x.Way && x.Node == budget.AtEnd:
+		return fmt.Sprintf("no plan gets to its end, which holds all outputs, in less than %s: %s", needs, names)
+	case x.Way:
+		return fmt.Sprintf("no plan gets to %s, which needs %s then, in less than %s", o.label(x.Node), cmp.Or(names, "nothing"), needs)
+	case x.Node == budget.AtStart:
 		return fmt.Sprintf("the first step holds all inputs, and needs %s: %s", needs, names)
-	case budget.AtEnd:
+	case x.Node == budget.AtEnd:
 		return fmt.Sprintf("the last step holds all outputs, and needs %s: %s", needs, names)
 	}
 	if names != "" {

@@ -117,7 +117,7 @@ func (b *bound) at(limit int64) (time int64, o *Obstacle) {
 	for i := range b.reported() {
 		h := &b.hulls[i]
 		if limit < h.least && (o == nil || h.least > o.Bytes) {
-			o = &Obstacle{h.node, h.least, h.held}
+			o = &Obstacle{Node: h.node, Bytes: h.least, Tensors: h.held}
 		}
 		time = max(time, h.at(limit))
 	}
@@ -161,7 +161,7 @@ func (b *bound) highest() Obstacle {
 	o := b.floor
 	for i := range b.reported() {
 		if h := &b.hulls[i]; h.least > o.Bytes {
-			o = Obstacle{h.node, h.least, h.held}
+			o = Obstacle{Node: h.node, Bytes: h.least, Tensors: h.held}
 		}
 	}
 	return o
@@ -204,7 +204,7 @@ func (c *cutter) floorOf(stay bool) Obstacle {
 	o := Obstacle{Node: AtStart}
 	besideInputs, besideOutputs, besideFinal := int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64)
 	for i := range c.need {
-		x := Obstacle{int32(i), c.need[i], c.reads[i]}
+		x := Obstacle{Node: int32(i), Bytes: c.need[i], Tensors: c.reads[i]}
 		for _, t := range c.reads[i] {
 			x.Bytes += c.p.Tensors[t].Bytes
 			if c.p.Tensors[t].Output {

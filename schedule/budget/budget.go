@@ -92,6 +92,7 @@ type Obstacle struct {
 	Node    int32   // or AtStart, or AtEnd
 	Bytes   int64   // the least load at which the node can run
 	Tensors []int32 // the tensors held then: inputs, outputs, and those that cannot be recomputed
+	Way     bool    // the step itself may need less: it is a way to it that needs Bytes
 }
 
 // In place of the node of an [Obstacle].
@@ -124,20 +125,22 @@ func Frontier(ctx context.Context, p *schedule.Problem, orders [][]int32, limits
 // Solver plans one problem for any number of limits. It is not safe for concurrent
 // use.
 type Solver struct {
-	p        *schedule.Problem
-	opt      Options
-	lines    []*line
-	known    []entry // Options.Known
-	best     int64   // the smallest peak of the given orders
-	costs    []int64
-	rules    *rules
-	archive  archive
-	filled   bool
-	proven   bool // prove has run for the grid
-	reached  bool // reachLeast has run
-	bound    *bound
-	sharedBy int64 // the number of solvers that share the work of one
-	spent    int64 // the work of all calls so far
+	p         *schedule.Problem
+	opt       Options
+	lines     []*line
+	known     []entry // Options.Known
+	best      int64   // the smallest peak of the given orders
+	costs     []int64
+	rules     *rules
+	archive   archive
+	filled    bool
+	proven    bool     // prove has run for the grid
+	reached   bool     // reachLeast has run
+	wayProven bool     // proveWays has run
+	way       Obstacle // what it found
+	bound     *bound
+	sharedBy  int64 // the number of solvers that share the work of one
+	spent     int64 // the work of all calls so far
 }
 
 // New checks the problem and the orders to plan from: at least one topological order
@@ -243,6 +246,13 @@ func (s *Solver) proveGrid(w *work, c *chainer) {
 	}
 }
 
+// raise takes the higher of two obstacles.
+func (p *Plan) raise(o *Obstacle) {
+	if o.Bytes > p.Highest.Bytes {
+		p.Highest, p.LeastBytes = *o, o.Bytes
+	}
+}
+
 // plan returns the cheapest archived plan for a limit, with its bounds.
 func (s *Solver) plan(w *work, limit int64) *Plan {
 	l := s.lines[0]
@@ -252,10 +262,18 @@ func (s *Solver) plan(w *work, limit int64) *Plan {
 		p.Feasible, p.Obstacle = Found, nil
 		p.Steps = s.lines[found.line].unroll(found.set)
 		p.PeakBytes, p.ExtraCost = found.peak, found.cost
-	} else if p.Obstacle != nil {
-		p.Feasible, p.LowerBound = Impossible, 0
 	}
 	p.Highest, p.Lowest = s.bound.highest(), s.archive.lowest()
+	if p.Feasible == NoneFound && p.Obstacle == nil {
+		s.proveWays(w)
+		if p.raise(&s.way); limit < s.way.Bytes {
+			way := s.way
+			p.Obstacle = &way
+		}
+	}
+	if p.Obstacle != nil {
+		p.Feasible, p.LowerBound = Impossible, 0
+	}
 	p.LeastBytes = p.Highest.Bytes
 	p.ExtraPercent, p.LowerBoundPercent = share(p.ExtraCost, p.PlainCost), share(p.LowerBound, p.PlainCost)
 	return p

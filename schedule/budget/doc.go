@@ -21,7 +21,8 @@
 //     archive that does not depend on the limits, so a larger limit never costs more.
 //
 //   - The lower bound holds for every order and every recomputation: it is a
-//     Lagrangian minimum cut at the first run of a node (cut.go, bound.go).
+//     Lagrangian minimum cut at the first run of a node (cut.go, bound.go). Where a limit
+//     is missed, an exhaustive search may prove that no plan gets to some node (way.go).
 //
 //   - A node marked [schedule.Node.Once], such as a random one, runs exactly once.
 //     A node whose inputs have been overwritten cannot run again either (rules.go,

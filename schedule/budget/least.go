@@ -25,8 +25,11 @@ func (s *Solver) Least(ctx context.Context) *Plan {
 	case !s.filled:
 		s.fill(w)
 	}
+	s.proveWays(w)
 	s.spent += w.done
-	return s.plan(w, s.archive.lowest())
+	p := s.plan(w, s.archive.lowest())
+	p.raise(&s.way)
+	return p
 }
 
 // leastFast looks for the smallest peak, then plans once more for that limit, to find a cheaper

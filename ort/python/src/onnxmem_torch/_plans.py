@@ -214,6 +214,8 @@ def _bound(step: Step, found: Plan) -> str:
     where = {"start": "the inputs of the step", "end": "what is left at its end"}.get(least.get("at", ""), "")
     if not where and least.get("node") is not None:
         where = f"the node {step.nodes[least['node']]['name']} with what it reads and makes"
+    if least.get("at") == "way":
+        where = f"the way to {where or 'its end'}"
     largest = ", ".join(f"{t['name']} {mib(t['bytes'])}" for t in held[:3])
     text = f"every plan needs {mib(least.get('lower_bound_bytes', 0))} for {where}"
     if gradients:

@@ -123,4 +123,6 @@ def bound(step: Step, found: Mapping[str, Any]) -> Least:
     places = {"start": "the first step holds all inputs", "end": "the end of the backward pass holds all gradients and results"}
     node = found.get("node")
     where = places.get(found["at"]) or ("the end of the forward pass" if node == step.boundary else f"{title(step.kernels[node])} and what it needs" if node is not None else "")
+    if found["at"] == "way":
+        where = f"the way to {where or 'the end of the backward pass'}"
     return Least(found["lower_bound_bytes"], where, [(names[i], step.tensors[i]["bytes"]) for i in found["tensors"] if step.tensors[i]["bytes"]])
