@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .table import Row, table
+from .table import Rounded, Row, table
 from .table import rounded as table_of_rounded
 
 #: The tests of the subset: about a minute of processor time.
@@ -21,7 +21,7 @@ subset = False
 #: Where the table of peaks is written, if anywhere.
 file: Path | None = None
 _rows: list[Row] = []
-_rounded: list[tuple[str, str, float]] = []
+_rounded: list[Rounded] = []
 
 
 def found(row: Row) -> None:
@@ -30,9 +30,29 @@ def found(row: Row) -> None:
     _write()
 
 
-def rounded(network: str, limit: str, distance: float) -> None:
-    """Add the largest difference that a network has from eager PyTorch."""
-    _rounded.append((network, limit, distance))
+def rounded(row: Rounded) -> None:
+    """Add a line to the table of what Inductor compiled."""
+    _rounded.append(row)
+    _write()
+
+
+def begin() -> None:
+    """Forget what was found, and write nothing: the process that started this one does."""
+    global file
+    file = None
+    _rows.clear()
+    _rounded.clear()
+
+
+def take() -> tuple[list[Row], list[Rounded]]:
+    """Return what was found."""
+    return _rows, _rounded
+
+
+def add(found: tuple[list[Row], list[Rounded]]) -> None:
+    """Take over what another process found."""
+    _rows.extend(found[0])
+    _rounded.extend(found[1])
     _write()
 
 

@@ -1,6 +1,7 @@
 """Training steps of one network, compiled in several ways, and what these must have in common."""
 
 import copy
+import time
 import unittest.mock
 import warnings
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from torch import fx
 from torch._dynamo.backends import common
 from torch._dynamo.backends.debugging import boxed_nop
 from torch._functorch import aot_autograd
+from torch._functorch import config as functorch
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor import config
 from torch._inductor.compile_fx import compile_fx, partition_fn
@@ -43,7 +45,7 @@ class Trained:
 
     def distance(self, other: "Trained") -> float:
         """Return the largest difference of a loss, relative to it, or of a gradient, relative to its network's largest."""
-        pairs: list[tuple[torch.Tensor, torch.Tensor]] = list(zip(self.losses, other.losses, strict=True))
+        pairs = [(a / a.abs(), b / a.abs()) for a, b in zip(self.losses, other.losses, strict=True)]
         largest = max(float(g.abs().max()) for g in self.gradients.values() if g is not None)
         for name, gradient in self.gradients.items():
             match = other.gradients[name]
@@ -115,6 +117,8 @@ class Compiled:
         self._chosen = next(iter(ways))
         self._ways, self._compiled = ways, dict[str, Graph]()
         self.warnings: dict[str, list[str]] = {}
+        #: What each way took after tracing, seconds of the processor.
+        self.seconds: dict[str, float] = {}
         # Tracing takes nine tenths of a compilation on small networks. What comes after it runs for each way.
         self._rest = aot_autograd.aot_stage2_compile
         with unittest.mock.patch.object(aot_autograd, "aot_stage2_compile", self._each):
@@ -125,13 +129,15 @@ class Compiled:
     def _each(self, state: Any, traced: Any, partition: Any, *compilers: Any) -> tuple[Graph, Any]:
         """Compile what AOTAutograd has traced, each way from copies of its own."""
         for name, way in self._ways.items():
+            began = time.process_time()
             graph = fx.GraphModule(traced.graph_module, _copied(traced.graph_module.graph))
             own = replace(state, fw_metadata=copy.copy(state.fw_metadata)), replace(traced, graph_module=graph)
-            with warnings.catch_warnings(record=True) as caught, config.patch(custom_partitioner_fn=way):
+            with warnings.catch_warnings(record=True) as caught, config.patch(_options(way)):
                 warnings.simplefilter("always")
                 # Inductor's partition function takes the configured one, behind passes of its own.
                 chosen = partition if partition is partition_fn else way
                 self._compiled[name], _ = self._rest(*own, chosen, *compilers)
+            self.seconds[name] = time.process_time() - began
             self.warnings[name] = [str(w.message) for w in caught if issubclass(w.category, onnxmem_torch.PlanWarning)]
 
         def run(arguments: list[Any]) -> Any:
@@ -148,6 +154,13 @@ class Compiled:
         with torch._dynamo.config.patch(error_on_recompile=True):  # which none of the ways would plan
             loss: torch.Tensor = self._step(*inputs)
             return loss
+
+
+def _options(way: Any) -> dict[str, Any]:
+    """Return Inductor's options for a partitioner, as compile() gives them."""
+    if not isinstance(way, onnxmem_torch.Partitioner):
+        return {"custom_partitioner_fn": None}
+    return {"custom_partitioner_fn": way, "_post_fusion_custom_pass": onnxmem_torch.inductor_pass("fast", way)}
 
 
 def _copied(graph: fx.Graph) -> fx.Graph:
@@ -172,7 +185,7 @@ min_cut = min_cut_rematerialization_partition
 
 
 def inductor(gm: fx.GraphModule, inputs: list[Any]) -> Graph:
-    """Compile by Inductor, with the random numbers of eager PyTorch."""
-    with config.patch(fallback_random=True):
+    """Compile both passes by Inductor, with the random numbers of eager PyTorch."""
+    with config.patch(fallback_random=True), functorch.patch(force_non_lazy_backward_lowering=True):
         result: Graph = compile_fx(gm, inputs)
         return result

@@ -1,10 +1,27 @@
 """The tables of docs/results/torch-networks.md."""
 
 from dataclasses import dataclass
+from typing import Optional
 
 from onnxmem_torch._limit import Report
 
 from .memory import Measured
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """A network below a limit, run by Inductor's kernels.
+
+    distance is the largest difference from eager PyTorch; beside is that of min-cut's partition,
+    if it was compiled, too. seconds are the processor's, for planning and Inductor, without C++.
+    """
+
+    network: str
+    limit: str
+    report: Report
+    distance: float
+    beside: Optional[float]
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -21,8 +38,8 @@ class Row:
 _HEAD = """| network | limit | best order, KiB | planned | measured | with workspaces | kernels again | extra time, % | bound | bits |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |
 """
-_ROUNDED = """| network | limit | largest difference |
-| --- | ---: | ---: |
+_ROUNDED = """| network | limit | limit, KiB | planned | Inductor's kernels | extra time, % | bound | largest difference | of min-cut | compilation, s |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 """
 
 
@@ -31,15 +48,27 @@ def table(rows: list[Row]) -> str:
     return _HEAD + "".join(_line(r) for r in rows)
 
 
-def rounded(rows: list[tuple[str, str, float]]) -> str:
-    """Return networks, limits and differences as a table."""
-    return _ROUNDED + "".join(f"| {network} | {limit} | {distance:.1e} |\n" for network, limit, distance in rows)
+def rounded(rows: list[Rounded]) -> str:
+    """Return rows of Inductor as a table; where its kernels need more than the limit, with + before it."""
+    return _ROUNDED + "".join(_rounded(r) for r in rows)
+
+
+def _rounded(row: Rounded) -> str:
+    r = row.report
+    above = "+ " if r.warning is None and (r.kernels_bytes or 0) > (r.limit_bytes or 0) else ""
+    sizes = " | ".join("" if size is None else f"{size / 1024:,.0f}" for size in (r.limit_bytes, r.peak_bytes, r.kernels_bytes))
+    bound = "" if r.extra_bound_percent is None else f"{r.extra_bound_percent:.2f}"
+    beside = "" if row.beside is None else f"{row.beside:.1e}"
+    return f"| {row.network} | {_missed(r)}{above}{row.limit} | {sizes} | {r.extra_percent:.2f} | {bound} | {row.distance:.1e} | {beside} | {row.seconds:.0f} |\n"
+
+
+def _missed(report: Report) -> str:
+    return "" if report.warning is None else "> " if "is impossible" in report.warning else "? "
 
 
 def _line(row: Row) -> str:
     r = row.report
     sizes = " | ".join(f"{size / 1024:,.0f}" for size in (r.best_peak_bytes, r.peak_bytes, row.measured.tensors, row.measured.blocks))
     bound = "" if r.extra_bound_percent is None else f"{r.extra_bound_percent:.2f}"
-    missed = "" if r.warning is None else "> " if "is impossible" in r.warning else "? "
-    limit = missed + row.limit
+    limit = _missed(r) + row.limit
     return f"| {row.network} | {limit} | {sizes} | {r.repeated} | {r.extra_percent:.2f} | {bound} | {row.bits} |\n"
