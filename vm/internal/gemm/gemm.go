@@ -118,8 +118,13 @@ func (p *Product) cut() (rows, columns int) {
 	if !p.readsA() {
 		leastColumns = 256
 	}
-	if _, turned := p.A.(*Turned); turned { // it is slow to pack
+	switch a := p.A.(type) {
+	case *Turned: // it is slow to pack
 		leastColumns = 512
+	case *Dense: // it is widened, from a slower cache
+		if a.Format != Float32 {
+			leastColumns = 512
+		}
 	}
 	if p.readsB() {
 		leastRows = 24
