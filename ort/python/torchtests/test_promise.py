@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import unittest
 import unittest.mock
 import warnings
@@ -106,13 +107,14 @@ class TestPromise(unittest.TestCase):
                     self.assertLessEqual(report.kernels_bytes, report.limit_bytes)
 
     def test_a_missed_limit_raises_if_strict(self) -> None:
-        """Kernels above the limit that a plan meets: the error is LimitError, and none of torch.compile's."""
+        """Kernels above a limit that a plan meets: the error is LimitError, and none of torch.compile's."""
         torch._dynamo.reset()
-        model = onnxmem_torch.compile(nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)), limit="95%", strict=True)
+        model = onnxmem_torch.compile(nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)), limit="150%", strict=True)
         with (
+            tempfile.TemporaryDirectory() as folder,  # without Inductor's cache, its own error holds this one
+            unittest.mock.patch.dict(os.environ, {"TORCHINDUCTOR_CACHE_DIR": folder}),
             unittest.mock.patch.object(_lowering.Lowering, "needed", lambda self, peak: 2**30),
             torch._functorch.config.patch(enable_autograd_cache=False),
-            torch._inductor.config.patch(fx_graph_cache=False),
             self.assertRaisesRegex(onnxmem_torch.LimitError, r"Inductor's kernels need 1,024.0 MiB, above the limit of"),
         ):
             model(torch.randn(64, 8)).square().sum().backward()
