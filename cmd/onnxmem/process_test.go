@@ -46,7 +46,7 @@ func TestProcess(t *testing.T) {
 		{"frozen weights", "bert --set layers=2 --set vocab=1000", "--dim sequence=64 --train --lora 4"},
 		{"frozen convolutions", "resnet50", "--train --trainable fc"},
 		{"products in 16 bits", "bert --set layers=4 --set vocab=1000", "--dim sequence=64 --precision bf16"},
-		{"convolutions in 16 bits", "resnet50", "--precision fp16"},
+		{"convolutions in 16 bits", "vgg16 --set width=0.75 --set size=64", "--precision fp16"},
 		{"quantized weights", "", ""},
 		{"adapters of quantized weights", "", "--train --lora 4"},
 	} {
