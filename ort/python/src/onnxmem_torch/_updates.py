@@ -22,6 +22,9 @@ from ._storages import BLOCK, identity, nbytes
 #: The optimizers whose step treats each parameter by itself.
 OPTIMIZERS = ("SGD", "Adam", "AdamW")
 
+#: The options of a group that decide its updates' workspaces.
+_DECIDES = ("weight_decay", "maximize", "nesterov", "fused", "decoupled_weight_decay")
+
 _library = torch.library.Library("onnxmem", "DEF")
 _library.define("update(Tensor(a!) parameter, Tensor gradient) -> ()")
 
@@ -102,9 +105,9 @@ class Updates:
         self._done.clear()
 
     def key(self) -> str:
-        """Return what a plan with these updates depends on."""
-        groups = [{k: v for k, v in g.items() if k in ("weight_decay", "maximize", "nesterov", "fused")} for g in self.optimizer.param_groups]
-        return f"{type(self.optimizer).__name__} {[(g, len(h['params'])) for g, h in zip(groups, self.optimizer.param_groups)]}"
+        """Return what the updates of the graph that is compiled now depend on: which of its inputs are whose, and their workspaces."""
+        groups = [({k: g[k] for k in _DECIDES if k in g}, [_place(p) for p in g["params"]]) for g in self.optimizer.param_groups]
+        return f"{type(self.optimizer).__name__} {groups}"
 
     def insert(self, graph: fx.Graph, num_fwd_outputs: int) -> int:
         """Let a joint graph update its parameters; return how many of them."""
@@ -129,6 +132,18 @@ class Updates:
                 if len(nodes) == 1 and nbytes(fake) == nbytes(nodes[0].meta["val"]) and fake.shape == nodes[0].meta["val"].shape:
                     known[nodes[0]] = p
         return known
+
+
+def _place(parameter: Any) -> str:
+    """Return where the function that is compiled now has a parameter, such as "L['self'].weight"; empty if it has not.
+
+    Once its forward pass is compiled, no place is known any more: from then on the graph that is
+    compiled has the updates in it.
+    """
+    context = torch._guards.TracingContext.try_get()
+    found = context.tensor_to_context.get(parameter) if context is not None else None
+    source = getattr(found, "tensor_source", None)
+    return "" if source is None else str(source.name)
 
 
 def supported(optimizer: Any) -> bool:
