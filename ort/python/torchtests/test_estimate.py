@@ -364,6 +364,8 @@ class Frontiers(unittest.TestCase):
         limits = [float(f.choice(extra).rstrip("%")) for extra in (0, "5%", "20%", "1000%")]
         self.assertEqual(limits, sorted(limits, reverse=True))
         self.assertEqual(limits[-1], f.smallest.percent)
+        self.assertEqual(f.choice(0.05), f.choice("5%"))
+        self.assertTrue(all(p.limit_bytes > f.smallest.limit_bytes for p in f.points))
         self.assertLess(limits[-1], 60)
         planner = Partitioner(f.choice("1000%"), strict=True)
         torch._dynamo.reset()

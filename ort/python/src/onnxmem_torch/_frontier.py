@@ -15,6 +15,7 @@ from onnxmem._command import call
 from ._costs import Device, device_of, named
 from ._curve import lines_of, picture, size, table
 from ._fake import module_of
+from ._limit import parse_extra
 from ._problem import step_of
 from ._step import Step
 from ._trace import joint
@@ -49,8 +50,8 @@ class Frontier:
     notes: list[str] = field(default_factory=list)
 
     def choice(self, extra: Union[str, float]) -> str:
-        """Return the smallest limit, for ``compile``, whose extra time is at most extra, such as "10%"."""
-        most = float(str(extra).strip().removesuffix("%"))
+        """Return the smallest limit, for ``compile``, whose extra time is at most extra, such as "10%" or 0.1."""
+        most = parse_extra(extra) or 0.0
         fits = [p for p in [*self.points, self.smallest] if p.extra_percent is not None and p.extra_percent <= most]
         percent = min((p.percent for p in fits), default=100.0)
         return f"{percent:g}%"
@@ -106,7 +107,9 @@ def frontier(
     if optimizer is not None:  # a percentage is of the step that leaves its gradients
         best = _solve(step_of(traced), [f"--effort={effort}"])["peak_bytes"]
     lowest = Point(_percent(result["peak_bytes"], best), result["peak_bytes"], result["extra_cost_percent"], result["extra_cost_lower_bound_percent"])
-    points = [p for x in result["frontier"] if (p := _point(x, best)).limit_bytes > lowest.limit_bytes]
+    points = [p for x in result["frontier"] if (p := _point(x, best)).extra_percent is not None or p.limit_bytes > lowest.limit_bytes]
+    if points and points[-1].limit_bytes <= lowest.limit_bytes:  # a search for a limit may go below that for the smallest peak
+        lowest = points.pop()
     title = f"{type(module_of(model)).__name__}: limits of a training step, of {size(best)}"
     notes = [f"times by the roofline of {_prices(device_of(step.graph) if on is None else named(on))}, each kernel by itself"]
     if traced.breaks:
