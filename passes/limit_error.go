@@ -20,8 +20,9 @@ type LimitError struct {
 	// If Impossible, the proof: a node, the bytes that it needs while it runs,
 	// and the tensors that these bytes belong to. Without a node, Why is plan.BoundInputs
 	// or plan.BoundOutputs (the first step holds all inputs, the last all outputs), or
-	// BoundUpdates.
+	// BoundUpdates. With Way, what comes before needs these bytes, and the tensors are held then.
 	Node      string
+	Way       bool
 	Why       string
 	NeedBytes int64
 	Tensors   []string
@@ -48,7 +49,7 @@ type SliceLimits struct {
 func (e *LimitError) Error() string {
 	x := limits.Error{
 		LimitBytes: e.LimitBytes, Arena: e.Arena, PeakBytes: e.PeakBytes, LowestBytes: e.LowestBytes, Impossible: e.Impossible,
-		Node: e.Node, Why: e.Why, NeedBytes: e.NeedBytes, Tensors: e.Tensors, Slices: (*limits.Lowest)(e.Slices),
+		Node: e.Node, Way: e.Way, Why: e.Why, NeedBytes: e.NeedBytes, Tensors: e.Tensors, Slices: (*limits.Lowest)(e.Slices),
 	}
 	return x.Error()
 }
@@ -82,7 +83,7 @@ func public(err error) error {
 	case errors.As(err, &low):
 		return &LimitError{
 			LimitBytes: low.LimitBytes, Arena: low.Arena, PeakBytes: low.PeakBytes, LowestBytes: low.LowestBytes, Impossible: low.Impossible,
-			Node: low.Node, Why: low.Why, NeedBytes: low.NeedBytes, Tensors: low.Tensors, Slices: (*SliceLimits)(low.Slices),
+			Node: low.Node, Way: low.Way, Why: low.Why, NeedBytes: low.NeedBytes, Tensors: low.Tensors, Slices: (*SliceLimits)(low.Slices),
 		}
 	case errors.As(err, &pools):
 		return newPoolError(&pools.FullError, (*SliceLimits)(pools.Slices))

@@ -2,6 +2,8 @@ package vm_test
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -253,22 +255,39 @@ func TestPointsProfile(t *testing.T) {
 	p := rangedProgram(t, smallBERT(t), map[string]string{"batch": "1..3", "sequence": "1..16"})
 	s := newSession(t, p, vm.Options{})
 	f := s.Profile()
-	var arenas []int
+	var loads []int64
 	for _, n := range []int64{16, 2} {
 		if _, err := s.Run(t.Context(), inputsAt(t, p, map[string]int64{"batch": 1, "sequence": n}, 1)); err != nil {
 			t.Fatal(err)
 		}
-		var b strings.Builder
+		var b bytes.Buffer
 		if err := f.Write(&b); err != nil {
 			t.Fatal(err)
 		}
-		arenas = append(arenas, b.Len())
+		var trace struct {
+			Events []struct {
+				Name string `json:"name"`
+				Args struct {
+					Bytes int64 `json:"bytes"`
+				} `json:"args"`
+			} `json:"traceEvents"`
+		}
+		if err := json.Unmarshal(b.Bytes(), &trace); err != nil {
+			t.Fatal(err)
+		}
+		load := int64(0)
+		for _, e := range trace.Events {
+			if e.Name == "load" {
+				load = max(load, e.Args.Bytes)
+			}
+		}
+		loads = append(loads, load)
 		if costs := f.Costs(); len(costs) < 10 {
 			t.Errorf("%d nodes have a time", len(costs))
 		}
 	}
-	if arenas[0] == arenas[1] {
-		t.Error("the traces of two points are equal in length")
+	if loads[1] <= 0 || loads[0] <= loads[1] {
+		t.Errorf("the largest loads of 16 and of 2 tokens are %d", loads)
 	}
 }
 

@@ -119,10 +119,10 @@ type limitJSON struct {
 // leastJSON says how small the peak can be.
 type leastJSON struct {
 	Peak    int64   `json:"peak_bytes"`        // the smallest that was found
-	Bound   int64   `json:"lower_bound_bytes"` // of every plan: what the step below needs
+	Bound   int64   `json:"lower_bound_bytes"` // of every plan: what the step below needs, or what comes before it
 	At      string  `json:"at"`                // "node", "start", "end" or "way"
-	Node    *int32  `json:"node,omitempty"`
-	Tensors []int32 `json:"tensors"` // held then besides the node's own results, the largest first
+	Node    *int32  `json:"node,omitempty"`    // with "way", none is the end
+	Tensors []int32 `json:"tensors"`           // held then besides the node's own results, the largest first
 }
 
 // pointJSON is a point of the frontier.

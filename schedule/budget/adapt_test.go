@@ -108,16 +108,15 @@ func TestUnreadRunsAreOmitted(t *testing.T) {
 	}
 }
 
-// At fast effort, too: what the given order makes long before its only reader is made late,
-// once, which costs nothing.
-func TestUnreadRunsAreOmittedAtFastEffort(t *testing.T) {
-	const layers = 6
+// earlyFactors is a training step of some layers, and an order of it that makes each layer's factor of
+// the gradient, in tenths of a layer's cost and more, long before its only reader.
+func earlyFactors(layers int32, bytes, cost int64) (*schedule.Problem, []int32) {
 	p := &schedule.Problem{Nodes: make([]schedule.Node, 3*layers)}
 	add := func(producer int32, readers ...int32) {
-		p.Tensors = append(p.Tensors, schedule.Tensor{Bytes: 8, Producer: producer, Consumers: readers})
+		p.Tensors = append(p.Tensors, schedule.Tensor{Bytes: bytes, Producer: producer, Consumers: readers})
 	}
 	var order []int32
-	for i := range int32(layers) { // layer i, a factor for its gradient, its gradient
+	for i := range layers { // layer i, a factor for its gradient, its gradient
 		backward := 3*layers - 1 - i
 		order = append(order, 2*i, 2*i+1)
 		if i < layers-1 {
@@ -126,15 +125,22 @@ func TestUnreadRunsAreOmittedAtFastEffort(t *testing.T) {
 			add(2*i, 2*i+1, backward)
 		}
 		add(2*i+1, backward)
-		p.Nodes[2*i].Cost, p.Nodes[2*i+1].Cost, p.Nodes[backward].Cost = 100, 10, 100
+		p.Nodes[2*i].Cost, p.Nodes[2*i+1].Cost, p.Nodes[backward].Cost = cost, cost/10+cost/20*int64(i%3), cost
 	}
-	for i := range int32(layers) {
+	for i := range layers {
 		v := 2*layers + i
 		order = append(order, v)
 		add(v, v+1)
 	}
 	last := &p.Tensors[len(p.Tensors)-1]
 	last.Consumers, last.Output = nil, true
+	return p, order
+}
+
+// At fast effort, too: what the given order makes long before its only reader is made late,
+// once, which costs nothing.
+func TestUnreadRunsAreOmittedAtFastEffort(t *testing.T) {
+	p, order := earlyFactors(6, 8, 100)
 	for _, limit := range []int64{96, 80, 72} {
 		plans, err := Frontier(t.Context(), p, [][]int32{order}, []int64{limit}, Options{Effort: schedule.EffortFast})
 		if err != nil {
@@ -144,5 +150,32 @@ func TestUnreadRunsAreOmittedAtFastEffort(t *testing.T) {
 		if x := plans[0]; x.Feasible != Found || x.ExtraCost > 0 {
 			t.Errorf("limit %d: %v, steps %v, extra time %.1f %%", limit, x.Feasible, x.Steps, x.ExtraPercent)
 		}
+	}
+}
+
+// With KeepOrders, plans that also swap keep the order at fast effort, since their transfers are
+// timed in it.
+func TestSwapsKeepTheirOrder(t *testing.T) {
+	p, order := earlyFactors(12, 8_000_000, 10_000_000)
+	s, err := NewSwapper(p, [][]int32{order}, SwapOptions{Effort: schedule.EffortFast, Link: 600_000_000, KeepOrders: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	swaps := 0
+	for _, limit := range []int64{160_000_000, 128_000_000, 96_000_000, 64_000_000} {
+		x := s.Solve(t.Context(), limit)
+		swaps += len(x.Swaps)
+		ran, first := make([]bool, len(p.Nodes)), []int32{}
+		for _, v := range x.Steps {
+			if v < len(p.Nodes) && !ran[v] {
+				ran[v], first = true, append(first, int32(v))
+			}
+		}
+		if x.Feasible == Found && !slices.Equal(first, order) {
+			t.Errorf("limit %d: the nodes first run in the order %v", limit, first)
+		}
+	}
+	if swaps == 0 {
+		t.Error("no plan has a swap")
 	}
 }

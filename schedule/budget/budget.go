@@ -86,13 +86,13 @@ type Plan struct {
 	Ended      error     // why the context ended the search early, or nil
 }
 
-// Obstacle is a step of every plan that does not fit within a limit: the one at which a
-// node runs for the first time, the first step, or the last.
+// Obstacle is a step of every plan that does not fit within a limit, or that no plan within it gets
+// to: the one at which a node runs for the first time, the first step, or the last.
 type Obstacle struct {
 	Node    int32   // or AtStart, or AtEnd
-	Bytes   int64   // the least load at which the node can run
-	Tensors []int32 // the tensors held then: inputs, outputs, and those that cannot be recomputed
-	Way     bool    // the step itself may need less: it is a way to it that needs Bytes
+	Bytes   int64   // no plan with a smaller peak has such a step
+	Tensors []int32 // the tensors held then: inputs, outputs, and those that cannot be recomputed; with Way, the largest
+	Way     bool    // the step itself may need less: what comes before it needs Bytes
 }
 
 // In place of the node of an [Obstacle].
@@ -232,6 +232,10 @@ func (s *Solver) Bound(ctx context.Context, limit int64) (percent float64, o *Ob
 		s.proveGrid(w, s.chainers(w)[0])
 	}
 	ns, o := s.bound.at(limit)
+	if o == nil && limit < s.way.Bytes {
+		way := s.way
+		o = &way
+	}
 	if limit < s.best {
 		percent = share(ns, s.lines[0].plain)
 	}

@@ -23,8 +23,12 @@ type ways struct {
 	tensors []int32 // tracked tensor -> its place in the problem, the largest first
 	nodes   []wayNode
 	goal    tensorSet // the outputs
+	edges   int
+	firsts  []tensorSet // by node, see first
+	known   []bool      // the firsts that are known
 	met     map[wayState]bool
 	states  int // that may still be met
+	work    int // that may still be done for firsts, in nodes and edges
 }
 
 // wayState is what must be held, and the nodes marked Once that run later.
@@ -42,10 +46,12 @@ type wayNode struct {
 }
 
 // wayMost bounds the states that are met for one moment, wayAll those for all moments and limits
-// together, wayNodes the nodes marked Once that are told apart.
+// together, wayWork the nodes and edges that are visited to find what is held at all moments, and
+// wayNodes the nodes marked Once that are told apart.
 const (
 	wayMost  = 2_000
 	wayAll   = 100_000
+	wayWork  = 20_000_000
 	wayNodes = 64
 )
 
@@ -72,21 +78,21 @@ func (s tensorSet) each(f func(k int)) {
 }
 
 // proveWays bisects, once, between the bound and the lowest plan for the largest limit within which
-// no plan gets to some node.
+// no plan gets to some node: for few tracked tensors, then for more.
 func (s *Solver) proveWays(w *work) {
 	if s.wayProven || s.opt.NoBound || len(s.p.Nodes) == 0 || w.leavesOut("ways") {
 		return
 	}
-	s.wayProven = true
-	left := int(wayAll / s.sharedBy)
+	left, work := int(wayAll/s.sharedBy), int(wayWork/s.sharedBy)
 	for _, number := range wayTracked {
 		x := newWays(s.bound.cutter, number)
 		low, high := max(s.bound.least(), s.way.Bytes), s.archive.lowest()+1
-		for high-low > max(1, s.best/reachParts) && left > 0 && !w.halted() {
+		for high-low > max(1, s.best/reachParts) && left > 0 && work > 0 && !w.halted() {
 			mid := low + (high-low)/2
-			x.limit, x.states = mid-1, left
+			x.limit, x.states, x.work = mid-1, left, work
 			o := x.obstacle()
-			w.count((left - x.states) * len(x.tensors))
+			w.count((left-x.states)*len(x.tensors) + work - x.work)
+			work = x.work
 			if left = x.states; o == nil {
 				high = mid
 				continue
@@ -98,11 +104,13 @@ func (s *Solver) proveWays(w *work) {
 			break // all are tracked
 		}
 	}
+	s.wayProven = !w.halted()
 }
 
 // newWays tracks the largest tensors.
 func newWays(c *cutter, number int) *ways {
-	x := &ways{cutter: c, nodes: make([]wayNode, len(c.need))}
+	n := len(c.need)
+	x := &ways{cutter: c, nodes: make([]wayNode, n), firsts: make([]tensorSet, n), known: make([]bool, n)}
 	for i := range c.p.Tensors {
 		if t := &c.p.Tensors[i]; !t.Resident && t.Bytes > 0 {
 			x.tensors = append(x.tensors, int32(i))
@@ -124,6 +132,7 @@ func newWays(c *cutter, number int) *ways {
 	for v := range x.nodes {
 		n := &x.nodes[v]
 		n.need = c.need[v]
+		x.edges += len(c.preds[v])
 		for _, t := range c.reads[v] {
 			n.need += c.p.Tensors[t].Bytes
 			if k, ok := place[t]; ok {
@@ -159,7 +168,7 @@ func (x *ways) obstacle() *Obstacle {
 		if x.bytes(held.with(n.makes))+n.beside > x.limit || x.none(wayState{held, n.once}) {
 			return x.at(v, held)
 		}
-		if x.states <= 0 {
+		if x.states <= 0 || x.work <= 0 {
 			return nil
 		}
 	}
@@ -180,6 +189,14 @@ func (x *ways) at(v int32, held tensorSet) *Obstacle {
 // first returns what is held when a node runs for the first time: what it reads, and what cannot
 // be made again and is read by nodes that run later.
 func (x *ways) first(v int32) tensorSet {
+	if !x.known[v] {
+		x.firsts[v], x.known[v] = x.findFirst(v), true
+		x.work -= len(x.nodes) + x.edges
+	}
+	return x.firsts[v]
+}
+
+func (x *ways) findFirst(v int32) tensorSet {
 	held := x.nodes[v].reads
 	clear(x.mark)
 	x.spread(v, before, x.preds)

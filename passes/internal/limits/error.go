@@ -24,8 +24,9 @@ type Error struct {
 
 	// If Impossible, the proof: a node, the bytes that it needs while it runs, and the tensors that
 	// these bytes belong to. Without a node, Why is plan.BoundInputs, plan.BoundOutputs or
-	// BoundUpdates.
+	// BoundUpdates. With Way, what comes before needs these bytes, and the tensors are held then.
 	Node      string
+	Way       bool
 	Why       string
 	NeedBytes int64
 	Tensors   []string
@@ -48,6 +49,9 @@ func (e *Error) Error() string {
 		msg = fmt.Sprintf("limit of %s: impossible", units.Bytes(e.LimitBytes))
 	}
 	switch x := e.Slices; {
+	case x == nil && e.Impossible && e.Way:
+		step := cmp.Or(e.Node, "the last step")
+		msg += fmt.Sprintf(": no plan gets to %s in less than %s%s", step, units.Bytes(e.NeedBytes), namely(e.Tensors))
 	case x == nil && e.Impossible && e.Node != "":
 		msg += fmt.Sprintf(": %s cannot run in less than %s%s", e.Node, units.Bytes(e.NeedBytes), namely(e.Tensors))
 	case x == nil && e.Impossible && e.Why != "":
@@ -131,7 +135,7 @@ func (b *Search) error(ctx context.Context, p *budget.SwapPlan) error {
 
 // because says why a limit is impossible.
 func (b *Search) because(e *Error, x *budget.Obstacle) {
-	e.NeedBytes = x.Bytes
+	e.NeedBytes, e.Way = x.Bytes, x.Way
 	switch x.Node {
 	case budget.AtStart:
 		e.Why = plan.BoundInputs

@@ -68,6 +68,7 @@ func quadPixels(c *Invocation, image gemm.Image, planes bool) Run {
 	if !ok {
 		return nil
 	}
+	c.Packed = append(c.Packed, weight)
 	bytesX, bytesY := bytesOf(c, x, 2), bytesOf(c, out, 7)
 	q := &gemm.QuadColumnBytes{Weights: packed, Biases: alignedNumbers[int32](c, d.Columns()), Scales: alignedNumbers[float32](c, d.Columns()), Pad: byte(bytesX(0).Zero)}
 	zero := unsignedZero(bytesX(0))
