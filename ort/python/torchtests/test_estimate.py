@@ -23,8 +23,10 @@ from torch import nn
 from torch.nn import functional as F
 
 import onnxmem_torch
+from onnxmem_torch import _workspaces
 from onnxmem_torch._compile import aot_eager
 from onnxmem_torch._costs import CPU, DEVICES
+from onnxmem_torch._load import PARAMETER_GRADIENT, RESULT
 from onnxmem_torch._partition import Partitioner
 from onnxmem_torch._trace import TraceError, joint
 
@@ -192,10 +194,37 @@ class Beside(unittest.TestCase):
         e = onnxmem_torch.estimate(model, x, backend="inductor")
         self.assertLess(e.ways["inductor"].peak_bytes, e.ways["compiled"].peak_bytes)
         self.assertEqual(sum(b.bytes for b in e.live("inductor")), e.ways["inductor"].peak_bytes)
+        load = e.ways["inductor"].load
+        self.assertEqual([(b.bytes, b.first < load.boundary) for b in load.blocks if b.kind == RESULT], [(4, True)])
+        self.assertGreater(sum(b.bytes for b in load.blocks if b.kind == PARAMETER_GRADIENT), 0.9 * e.gradients)
         torch._dynamo.reset()
-        self.near(e.ways["inductor"].peak_bytes, self._steps(torch.compile(model, fullgraph=True), model, x, False), 1)
+        self.near(e.ways["inductor"].peak_bytes, self._steps(torch.compile(model, fullgraph=True), model, x, False), 0.01)
         with self.assertRaisesRegex(ValueError, "backend 'eager': expected \"inductor\""):
             onnxmem_torch.estimate(model, x, backend="eager")
+
+    def test_inductor_workspaces(self) -> None:
+        """Inductor's calls of libraries take what eager PyTorch's kernels take, and what is kept on disk says so."""
+        model, x = picture()
+        with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, ONNXMEM_PLANS=folder):
+            fused = onnxmem_torch.estimate(model, x, loss=square, workspaces=True, backend="inductor")
+            with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):  # of the caller
+                again = onnxmem_torch.estimate(model, x, loss=square, workspaces=True)
+            with torch.profiler.profile():
+                kept = onnxmem_torch.estimate(model, x, loss=square, workspaces=True)
+        self.assertGreater(fused.ways["inductor"].load.kinds()["workspace"], 0.5 * fused.ways["eager"].load.kinds()["workspace"])
+        self.assertEqual(again.ways["eager"], fused.ways["eager"])
+        self.assertEqual(str(kept), str(again))
+
+    def test_workspaces_of_processes(self) -> None:
+        """What another process has measured meanwhile is kept; a profiler of the caller's goes first."""
+        model, x = picture()
+        with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, ONNXMEM_PLANS=folder):
+            _workspaces._store("here", {"a": 1})
+            _workspaces._store("here", {"b": 2})
+            self.assertEqual(_workspaces._load("here"), {"a": 1, "b": 2})
+            with torch.profiler.profile():
+                e = onnxmem_torch.estimate(model, x, loss=square, workspaces=True)
+        self.assertIn("while another profiler is on", str(e))
 
     def test_workspaces_are_kept(self) -> None:
         model, x = picture()
@@ -331,6 +360,17 @@ class Estimates(unittest.TestCase):
         self.assertIn("smallest", e.ways)
         with self.assertRaisesRegex(TraceError, "not one graph"):
             joint(Broken(True), torch.zeros(2, 8))
+
+    def test_not_lowered(self) -> None:
+        """What one way cannot do leaves the others, and its note says why."""
+        model, x = mixer()
+        optimizer = torch.optim.SGD(nn.Linear(8, 8).parameters(), lr=0.1)
+        with patch("torch._inductor.compile_fx.compile_fx_inner", side_effect=AssertionError):
+            e = onnxmem_torch.estimate(model, x, optimizer, loss=square, backend="inductor")
+        self.assertEqual(list(e.ways), ["eager", "compiled", "smallest"])
+        self.assertIn("inductor: Inductor does not lower this step: AssertionError", e.notes)
+        self.assertIn("updates: none of the optimizer's parameters is an input of this graph", e.notes)
+        self.assertIsNotNone(e.least)
 
     def test_transformers(self) -> None:
         import transformers

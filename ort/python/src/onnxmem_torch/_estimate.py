@@ -45,6 +45,15 @@ class Estimate:
         """What is there before a step, and after it: parameters, buffers, inputs and states."""
         return self.parameters + self.buffers + self.inputs + self.states
 
+    def add(self, name: str, make: Callable[[], Way]) -> None:
+        """Add a way, or a note of why there is none."""
+        try:
+            way = self.ways[name] = make()
+        except Unsupported as e:
+            self.notes.append(f"{name}: {e}")
+        else:
+            self.notes.append(f"{name}: {way.load.how}")
+
     def _way(self, way: Optional[str]) -> Way:
         if way is None:
             way = "eager"
@@ -199,20 +208,18 @@ def estimate(
     )
     try:
         traced = joint(model, inputs, kwargs, loss=loss, training=training, device=device, fakes=fakes)
+    except TraceError as e:
+        result.notes.append(f"compiled: {e}")
+    else:
         if traced.breaks:
             result.notes.append(f"compiled: as one graph; torch.compile breaks it: {traced.breaks}")
-        ways["compiled"] = compiled(traced, load, recorder)
-        result.notes.append(f"compiled: {ways['compiled'].load.how}")
+        result.add("compiled", lambda: compiled(traced, load, recorder))
         if training and backend is not None:
-            ways["inductor"] = inductor(model, given, loss, fakes, load, recorder)
-            result.notes.append(f"inductor: {ways['inductor'].load.how}")
+            result.add("inductor", lambda: inductor(model, given, loss, fakes, load, recorder))
         if training:
-            ways["smallest"] = smallest(traced, load, recorder, effort, on)
+            result.add("smallest", lambda: smallest(traced, load, recorder, effort, on))
         if training and optimizer is not None and supported(optimizer):
-            ways["updates"] = updates(traced, model, optimizer, recorder, effort, on)
-            result.notes.append(f"updates: {ways['updates'].load.how}")
-    except (TraceError, Unsupported) as e:
-        result.notes.append(f"compiled: {e}")
+            result.add("updates", lambda: updates(traced, model, optimizer, recorder, effort, on))
     if recorder is None:
         result.notes.append("workspaces of kernels are not counted: workspaces=True runs each kernel once")
     elif recorder.note_of_failed():

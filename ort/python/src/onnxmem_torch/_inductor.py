@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar
 
 import torch
 from torch import fx
@@ -26,6 +26,8 @@ from ._scheduler import Problem, output_names
 from ._step import Unsupported, behind
 from ._trace import by_dynamo
 from ._workspaces import Workspaces
+
+Found = TypeVar("Found")
 
 
 class _Stop(Exception):
@@ -59,14 +61,14 @@ class _Parts(CustomPartitionerFn):
 
 @dataclass
 class _Kernels:
-    """The kernels of one graph in Inductor's order, with the names of its inputs and results."""
+    """The kernels of one graph in Inductor's order, with the names of its results."""
 
     titles: list[str]
-    workspaces: list[int]
+    #: The keys of their workspaces.
+    workspaces: list[str]
     #: Name, bytes, first and last step; the first is -1 of an input, the last None of a result.
     buffers: list[tuple[str, int, int, Optional[int]]]
     results: list[str]
-    inputs: list[str]
     #: The strides of the results; None of those that are no tensors.
     strides: list[Optional[list[int]]]
 
@@ -76,22 +78,35 @@ def fused(model: Any, call: Call, loss: Optional[Callable[[Any], torch.Tensor]],
     parts = _Parts()
     try:
         by_dynamo(model, call, loss, fakes, parts)
-    except Exception as e:
-        raise Unsupported(f"Inductor does not lower this step: {type(e).__name__}: {str(e).strip().splitlines()[0]}") from e
-    if parts.found is None:
-        raise Unsupported("Inductor got no graph of a forward and a backward pass")
-    forward, backward = parts.found
-    ahead = _lower(forward, False, (), workspaces)
-    after = _lower(backward, True, ahead.strides[parts.count :], workspaces)
+        if parts.found is None:
+            raise Unsupported("Inductor got no graph of a forward and a backward pass")
+        forward, backward = parts.found
+        look = partial(_kernels, workspaces=workspaces)
+        ahead = lower(forward, False, (), look)
+        after = lower(backward, True, ahead.strides[parts.count :], look)
+    except Unsupported:
+        raise
+    except Exception as e:  # of any part of Inductor
+        text = str(e).strip().partition("\n")[0]
+        raise Unsupported(f"Inductor does not lower this step: {type(e).__name__}{': ' if text else ''}{text}") from e
+    inputs = [n.name for n in backward.graph.find_nodes(op="placeholder") if not behind(n)]
+    load = _load(ahead, after, parts.count, inputs)
+    return load if workspaces is None else load.beside(workspaces.sizes(ahead.workspaces + after.workspaces))
+
+
+def _load(ahead: _Kernels, after: _Kernels, count: int, inputs: list[str]) -> Load:
+    """Return the load of both graphs. count results of the first are the model's; inputs are those of the second that it hands over."""
     boundary, end = len(ahead.titles), len(ahead.titles) + len(after.titles) - 1
-    handed = dict(zip([n.name for n in backward.graph.find_nodes(op="placeholder") if not behind(n)], ahead.results[parts.count :]))
-    returned, given = set(ahead.results[: parts.count]), set(ahead.results[parts.count :])
+    handed = dict(zip(inputs, ahead.results[count:]))
+    returned, given = set(ahead.results[:count]), set(ahead.results[count:])
     blocks: list[Block] = []
+    # Both graphs number their buffers from 0.
     made: dict[str, int] = {}
     for name, size, first, last in ahead.buffers:
         made[name] = len(blocks)
         stop = boundary - 1 if last is None else last
         blocks.append(Block(ahead.titles[max(first, 0)], size, max(first, 0), end if name in returned else boundary if name in given else stop))
+    later: dict[str, int] = {}
     for name, size, first, last in after.buffers:
         stop = end if last is None else boundary + last
         if first < 0 and handed.get(name) in made:
@@ -100,33 +115,37 @@ def fused(model: Any, call: Call, loss: Optional[Callable[[Any], torch.Tensor]],
         elif first < 0 and name not in handed:
             blocks.append(Block("the loss's gradient", size, boundary, stop))
         elif first >= 0:
-            made[name] = len(blocks)
+            later[name] = len(blocks)
             blocks.append(Block(after.titles[first], size, boundary + first, stop))
     load = Load(ahead.titles + after.titles, blocks, boundary, end + 1, "Inductor's kernels by its own account, of min-cut's graphs")
-    results = [made[n] for n in ahead.results[: parts.count] if n in made]
-    return load.name([made[n] for n in after.results if n in made], results).beside(ahead.workspaces + after.workspaces)
+    return load.name([later[n] for n in after.results if n in later], [made[n] for n in ahead.results[:count] if n in made])
 
 
-def _lower(gm: fx.GraphModule, backward: bool, strides: Sequence[Optional[list[int]]], workspaces: Optional[Workspaces]) -> _Kernels:
-    """Lower a graph; strides are those of its first inputs, where they are known."""
+def lower(gm: fx.GraphModule, backward: bool, strides: Sequence[Optional[list[int]]], look: Callable[[list[Any]], Found]) -> Found:
+    """Lower a graph of fake tensors up to Inductor's fused kernels; return what look finds in them.
+
+    strides are those of the graph's first inputs, where they are known.
+    """
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx_inner
 
-    found: list[_Kernels] = []
+    found: list[Found] = []
 
-    def look(nodes: list[Any]) -> list[Any]:
-        found.append(_kernels(nodes, workspaces))
+    def stop(nodes: list[Any]) -> list[Any]:
+        found.append(look(nodes))
         raise _Stop
 
     inputs = [n.meta["val"] for n in gm.graph.find_nodes(op="placeholder")]
     mode = next(x.fake_mode for x in inputs if isinstance(x, torch.Tensor))
-    with config.patch(_post_fusion_custom_pass=look, fx_graph_cache=False), torch._guards.tracing(torch._guards.TracingContext(mode)), mode:
-        inputs[: len(strides)] = [x if s is None else x.as_strided(x.size(), s) for x, s in zip(inputs, strides)]
+    with config.patch(_post_fusion_custom_pass=stop, fx_graph_cache=False), torch._guards.tracing(torch._guards.TracingContext(mode)), mode:
+        inputs[: len(strides)] = [x if s is None else x.new_empty_strided(x.size(), s) for x, s in zip(inputs, strides)]
         try:
             compile_fx_inner(fx.GraphModule(gm, copied(gm.graph)), inputs, is_backward=backward)
         except Exception:
             if not found:
                 raise
+    if not found:
+        raise Unsupported(f"the graph of the {'backward' if backward else 'forward'} pass has no kernels")
     return found[0]
 
 
@@ -146,11 +165,8 @@ def _kernels(nodes: list[Any], workspaces: Optional[Workspaces]) -> _Kernels:
     strides = [list(map(int, x.get_stride())) if x.has_tensor_output() else None for x in V.graph.graph_outputs]
     origins = [_origins(n) for n in order]
     titles = [title(o[-1]) if o else n.get_name() for n, o in zip(order, origins)]
-    own = [0] * len(order)
-    if workspaces is not None:
-        keys = [workspaces.of(o[-1]) if n.is_extern() and o else "" for n, o in zip(order, origins)]
-        own = workspaces.sizes(keys)
-    return _Kernels(titles, own, buffers, output_names(), list(V.graph.graph_inputs), strides)
+    keys = [workspaces.of(o[-1]) if workspaces is not None and n.is_extern() and o else "" for n, o in zip(order, origins)]
+    return _Kernels(titles, keys, buffers, output_names(), strides)
 
 
 def _origins(node: Any) -> list[fx.Node]:

@@ -7,6 +7,7 @@ measured is kept on disk, beside the plans.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ from typing import Any, Optional
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ._planner import folder
 from ._storages import concrete
@@ -129,7 +131,8 @@ class Workspaces:
     def note_of_failed(self) -> str:
         """Say which kernels are taken to have none; empty if all ran."""
         names = sorted({str(self._calls[k].func) for k in self.failed})
-        return f"no workspace is known of {', '.join(names[:3])}{' and others' if len(names) > 3 else ''}, which did not run alone" if names else ""
+        why = "while another profiler is on" if torch.autograd._profiler_enabled() else "which did not run alone"
+        return f"no workspace is known of {', '.join(names[:3])}{' and others' if len(names) > 3 else ''}, {why}" if names else ""
 
 
 def _plain(value: Any) -> Any:
@@ -141,16 +144,18 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def _alone(device: torch.device) -> Iterator[None]:
-    """Run kernels as they are, and leave the generators as they were."""
+    """Run kernels as they are, whatever modes the caller is in, and leave the generators as they were."""
     devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices), torch.no_grad(), torch.autocast(device.type, enabled=False):
+    with _disable_current_modes(), torch.random.fork_rng(devices), torch.no_grad(), torch.autocast(device.type, enabled=False):
         yield
 
 
 def _on_cpu(calls: Sequence[_Call]) -> list[Optional[int]]:
-    """Measure by the profiler's events of allocation, in one session."""
+    """Measure by the profiler's events of allocation, in one session. There is one profiler: the caller's goes first."""
     from torch.profiler import ProfilerActivity, profile, record_function
 
+    if torch.autograd._profiler_enabled():
+        return [None] * len(calls)
     failed = set()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as p:
         for k, call in enumerate(calls):
@@ -201,9 +206,9 @@ def _environment(device: torch.device) -> str:
     b = torch.backends
     parts: list[Any] = [torch.__version__, device.type, torch.are_deterministic_algorithms_enabled(), torch.get_float32_matmul_precision()]
     if device.type == "cuda":
-        parts += [torch.cuda.get_device_name(device), b.cudnn.enabled, b.cudnn.benchmark, b.cudnn.deterministic, b.cudnn.allow_tf32]
+        parts += [torch.cuda.get_device_name(device), b.cudnn.version(), b.cudnn.enabled, b.cudnn.benchmark, b.cudnn.deterministic, b.cudnn.allow_tf32]
     else:
-        parts += [torch.get_num_threads(), torch._C._get_mkldnn_enabled()]
+        parts += [b.cpu.get_cpu_capability(), torch.get_num_threads(), torch._C._get_mkldnn_enabled()]
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
@@ -216,14 +221,16 @@ def _load(environment: str) -> dict[str, int]:
 
 
 def _store(environment: str, known: dict[str, int]) -> None:
-    """Write what is known; a folder that cannot be written to is no error."""
+    """Write what is known, beside what others have written meanwhile; a folder that cannot be written to is no error."""
     place = folder()
     if place is None:
         return
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=place, delete=False) as file:
-            json.dump(known, file, sort_keys=True)
-        os.replace(file.name, place / f"workspaces-{environment}.json")
+        with open(place / f"workspaces-{environment}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with tempfile.NamedTemporaryFile("w", dir=place, delete=False) as file:
+                json.dump({**_load(environment), **known}, file, sort_keys=True)
+            os.replace(file.name, place / f"workspaces-{environment}.json")
     except OSError:
         pass
