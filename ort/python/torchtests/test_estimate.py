@@ -471,6 +471,15 @@ class Problems(unittest.TestCase):
         self.assertTrue(pairs)
         self.assertTrue(all(t["bytes"] == other["bytes"] and t["producer"] in other["consumers"] for t, other in pairs))
 
+    def test_optimizers(self) -> None:
+        model, x = mixer()
+        for optimizer in (torch.optim.RMSprop(model.parameters()), torch.optim.LBFGS(model.parameters())):
+            for of in (onnxmem_torch.problem, onnxmem_torch.frontier):
+                with self.assertRaisesRegex(ValueError, f"optimizer {type(optimizer).__name__}: expected one of SGD, Adam, AdamW"):
+                    of(model, x, loss=square, optimizer=optimizer)
+        with self.assertRaisesRegex(ValueError, "optimizer SGD: expected a training step, found inference"):
+            onnxmem_torch.problem(model, x, training=False, optimizer=torch.optim.SGD(model.parameters()))
+
     def test_inference_that_writes(self) -> None:
         """A buffer that is written in place without a backward pass: every index is one of a node."""
 

@@ -13,7 +13,7 @@ from ._prepare import dropouts, halve, prepare
 from ._step import Step, Unsupported
 from ._storages import BLOCK, Owner, concrete, elements, nbytes, tensors
 from ._trace import Joint, joint, where
-from ._updates import insert
+from ._updates import check, insert
 from ._workspaces import Workspaces
 
 
@@ -32,6 +32,9 @@ def step_of(
         workspaces.mark(graph)
     if updates is not None:
         optimizer, model = updates
+        check(optimizer, "without optimizer=, the step leaves its gradients")
+        if not traced.training:
+            raise ValueError(f"optimizer {type(optimizer).__name__}: expected a training step, found inference")
         owned = dict(model.named_parameters())
         known = {n: owned[title] for n in graph.find_nodes(op="placeholder") if (title := traced.titles.get(n.name, "")) in owned}
         if not insert(graph, traced.num_fwd_outputs, optimizer, known):

@@ -49,8 +49,7 @@ class Updates:
     """The updates of an optimizer's parameters."""
 
     def __init__(self, optimizer: Any) -> None:
-        if not supported(optimizer):
-            raise ValueError(f"optimizer {type(optimizer).__name__}: expected one of {', '.join(OPTIMIZERS)}; updates=False leaves its step apart")
+        check(optimizer, "updates=False leaves its step apart")
         self.optimizer = optimizer
         self._places: dict[tuple[int, torch.Size], tuple[dict[str, Any], Any]] = {}
         #: What was updated since the last step of the optimizer.
@@ -149,6 +148,12 @@ def _place(parameter: Any) -> str:
 def supported(optimizer: Any) -> bool:
     """Whether an optimizer's step treats each parameter by itself."""
     return type(optimizer).__name__ in OPTIMIZERS and type(optimizer).__module__.split(".")[0] == "torch"
+
+
+def check(optimizer: Any, instead: str) -> None:
+    """Raise ValueError for an optimizer that is not supported; instead says what else there is."""
+    if not supported(optimizer):
+        raise ValueError(f"optimizer {type(optimizer).__name__}: expected one of {', '.join(OPTIMIZERS)}; {instead}")
 
 
 def workspace(optimizer: Any, group: Mapping[str, Any], parameter: torch.Tensor) -> int:
