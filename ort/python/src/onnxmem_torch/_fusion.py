@@ -9,7 +9,7 @@ become one node each, and its cost is what it takes to run it again inside the b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Optional
 
 import torch
@@ -181,26 +181,30 @@ class Fused:
                     reads[index] = max(min(size, made) if rows else size, reads.get(index, 0))
         return reads
 
-    def _look(self) -> None:
-        """Find the tensors that each operator reads if what Inductor need not write is computed where it is read."""
+    def _look(self, memory: Collection[int] = ()) -> tuple[list[dict[int, int]], list[bool]]:
+        """Find the tensors that each operator reads if what Inductor need not write is computed where it is read.
+
+        Return them with their bytes, and whether Inductor writes what the operator makes if
+        several kernels read it. memory are operators whose results are in memory anyway.
+        """
         step = self.step
-        self._needs: list[dict[int, int]] = []
-        #: Whether Inductor writes what an operator makes if several kernels read it.
-        self._written: list[bool] = []
+        all_needs: list[dict[int, int]] = []
+        written: list[bool] = []
         heavy: list[bool] = []
         for i, n in enumerate(step.kernels):
             needs: dict[int, int] = {}
             slow = _name(n) in _HEAVY and any(t is not None and t.device.type == "cpu" for t in tensors(n))
             for t, size in self._reads_of[i].items():
                 maker = step.tensors[t]["producer"]
-                if 0 <= maker < i and not self._written[maker] and self._local(maker):
-                    needs.update(self._needs[maker])
+                if 0 <= maker < i and not written[maker] and maker not in memory and self._local(maker):
+                    needs.update(all_needs[maker])
                     slow = slow or heavy[maker]
                 else:
                     needs[t] = max(size, needs.get(t, 0))
-            self._needs.append(needs)
+            all_needs.append(needs)
             heavy.append(slow)
-            self._written.append(reduces(n) or slow or len(needs) > _INLINED_READS or bool(step.nodes[i].get("once")))
+            written.append(reduces(n) or slow or len(needs) > _INLINED_READS or bool(step.nodes[i].get("once")))
+        return all_needs, written
 
     def _local(self, operator: int) -> bool:
         """Whether an operator and all its readers are loops of one pass, so that it may be in memory or not."""
@@ -212,7 +216,7 @@ class Fused:
 
     def _homes(self) -> list[set[int]]:
         """Return for each operator the kernels that compute it, by their last operators."""
-        self._look()
+        self._needs, self._written = self._look()
         homes: list[set[int]] = [{i} for i in range(len(self.step.nodes))]
         for i in range(self.step.boundary - 1, -1, -1):
             if self._local(i):
@@ -229,9 +233,13 @@ class Fused:
         return kernels * needs > needs + made + kernels * made
 
     def kept(self) -> set[fx.Node]:
-        """Return what is in memory by the plan, and would be computed where it is read by Inductor."""
-        written = [self.step.tensors[t]["producer"] for k in range(len(self.members)) if k != self.boundary for t in self._writes[k]]
-        kept = [self.step.kernels[i] for i in written if _name(self.step.kernels[i]) in _WINDOWS or (self._local(i) and not self._written[i])]
+        """Return what is in memory by the plan, and would be computed where it is read by Inductor.
+
+        What reads a kept value reads that alone, so it may have to be kept, too.
+        """
+        memory = {self.step.tensors[t]["producer"] for k in range(len(self.members)) if k != self.boundary for t in self._writes[k]}
+        written = self._look(memory)[1]
+        kept = [self.step.kernels[i] for i in memory if _name(self.step.kernels[i]) in _WINDOWS or (self._local(i) and not written[i])]
         return {m for n in kept for m in (n.users if self.step.storages.item(next(iter(n.users))) else [n]) if isinstance(m.meta["val"], torch.Tensor)}
 
     def _outside(self, kernel: int) -> dict[int, int]:
