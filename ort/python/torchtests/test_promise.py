@@ -111,6 +111,64 @@ class TestPromise(unittest.TestCase):
         torch._dynamo.reset()
         model = onnxmem_torch.compile(nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)), limit="150%", strict=True)
         with (
+    def test_a_missed_limit_has_a_bound_of_the_same_kernels(self) -> None:
+        """What every plan needs is never more than the smallest plan has."""
+        with torch.device("meta"):
+            step = Step(UNet(8, 16), (torch.empty(8, 3, 64, 64), torch.empty(8, 64, 64, dtype=torch.long)))
+        with self.assertWarnsRegex(onnxmem_torch.PlanWarning, "is used"):
+            report = step.report(onnxmem_torch.Partitioner("20%"))
+        found = re.search(r"every plan needs ([\d.]+) MiB .*the smallest plan found has ([\d.]+) MiB", report.warning or "")
+        assert found is not None, report
+        self.assertLessEqual(float(found[1]), float(found[2]))
+        self.assertEqual(found[2], f"{report.peak_bytes / 2**20:.1f}")
+
+    def test_partitioners_are_told_apart(self) -> None:
+        """Inductor keeps compiled graphs by what makes a plan, which the code of cost does."""
+        costs = [lambda node: 1.0, lambda node: 2.0, *((lambda node: c) for c in (3.0,))]
+        keys = {onnxmem_torch.Partitioner("50%", cost=c).uuid() for c in costs}
+        self.assertEqual(len(keys), 3)
+        self.assertEqual(*(onnxmem_torch.Partitioner("50%", cost=costs[0]).uuid() for _ in range(2)))
+
+    def test_each_graph_has_its_own_limit(self) -> None:
+        """The backward passes of several graphs may be lowered after all forward passes: each by its own plan."""
+        with torch.device("meta"):
+            steps = [Step(UNet(8, 16), (torch.empty(n, 3, 32, 32), torch.empty(n, 32, 32, dtype=torch.long))) for n in (4, 2, 3)]
+        alone = [step.report(onnxmem_torch.Partitioner("70%")) for step in steps]
+        several = onnxmem_torch.Partitioner("70%")
+        for step in steps:
+            step.forward(several)
+        for step in steps:
+            step.backward(several)
+        self.assertEqual(len({r.kernels_bytes for r in alone}), 3)
+        for one, other in zip(alone, several.reports, strict=True):
+            self.assertEqual(replace(one, seconds=0.0), replace(other, seconds=0.0))
+
+    def test_a_pass_is_compared_by_itself(self) -> None:
+        """Of a graph in Inductor's cache, one pass may be lowered alone, and miss the limit."""
+        with torch.device("meta"):
+            step = Step(UNet(8, 16), (torch.empty(2, 3, 32, 32), torch.empty(2, 32, 32, dtype=torch.long)))
+        for name in ("forward_bytes", "backward_bytes"):
+            asked = onnxmem_torch.Partitioner("70%", strict=True)
+            step.forward(asked)
+            (lowering,) = asked._lowerings.values()
+            lowering.forward_bytes = lowering.backward_bytes = None
+            setattr(lowering, name, 2**30)
+            with self.subTest(name), self.assertRaisesRegex(onnxmem_torch.LimitError, r"Inductor's kernels need 1,024\.\d MiB, above the limit of"):
+                asked.lowered(lowering)
+
+    def test_a_weight_that_changes_raises(self) -> None:
+        """A backward pass after an update of the weights that it reads raises, as that of eager PyTorch does."""
+        torch._dynamo.reset()
+        layers = [layer for k in range(4) for layer in (nn.Conv2d(64 if k else 3, 64, 3, padding=1, bias=False), nn.Tanh())]
+        network, inputs = nn.Sequential(*layers), (torch.randn(4, 3, 16, 16), torch.randn(4, 3, 16, 16))
+        model = onnxmem_torch.compile(network, limit="50%", fullgraph=True)
+        losses = [model(x).square().sum() for x in inputs]
+        losses[0].backward()
+        with torch.no_grad():
+            network[2].weight.mul_(2)
+        with self.assertRaisesRegex(RuntimeError, "has been modified by an inplace operation"):
+            losses[1].backward()
+
             tempfile.TemporaryDirectory() as folder,  # without Inductor's cache, its own error holds this one
             unittest.mock.patch.dict(os.environ, {"TORCHINDUCTOR_CACHE_DIR": folder}),
             unittest.mock.patch.object(_lowering.Lowering, "needed", lambda self, peak: 2**30),

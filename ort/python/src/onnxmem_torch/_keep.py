@@ -1,7 +1,9 @@
-"""An operator that is the identity, but that Inductor writes to memory.
+"""Two operators that are the identity, but that tell Inductor what is to be in memory.
 
 Inductor computes a value that reads few tensors again in each kernel that reads it, so that
 these tensors have to stay there. Where a plan has the value in memory instead, it is kept.
+And it returns the copy of an input in the layout that convolutions want. Where a plan has the
+input alone, the same input is returned.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ _library = torch.library.Library("onnxmem", "FRAGMENT")
 _library.define("keep(Tensor value) -> Tensor")
 _library.impl("keep", lambda value: value.clone(), "CompositeExplicitAutograd")
 _library.impl("keep", lambda value: torch.empty_like(value), "Meta")
+_library.define("same(Tensor(a) value) -> Tensor(a)")
+_library.impl("same", lambda value: torch.ops.aten.alias.default(value), "CompositeExplicitAutograd")
 
 
 def keep(graph: fx.Graph, node: fx.Node) -> fx.Node:
@@ -27,14 +31,26 @@ def keep(graph: fx.Graph, node: fx.Node) -> fx.Node:
     return kept
 
 
+def same(graph: fx.Graph, node: fx.Node, name: str) -> fx.Node:
+    """Add the operator that returns an input of the graph as it is; return it."""
+    _lower()
+    new = graph.create_node("call_function", torch.ops.onnxmem.same.default, (node,), name=name)
+    new.meta = dict(node.meta)
+    return new
+
+
 def _lower() -> None:
-    """Tell Inductor of the operator."""
+    """Tell Inductor of the operators."""
     from torch._inductor import ir, lowering
     from torch._inductor.virtualized import V
 
     target = torch.ops.onnxmem.keep.default
     if target in lowering.lowerings:
         return
+
+    def return_same(value: Any) -> Any:
+        V.graph.nodes_prefer_channels_last.discard(V.graph.current_node)
+        return value
 
     def lower(value: Any) -> Any:
         node, graph = V.graph.current_node, V.graph
@@ -44,3 +60,4 @@ def _lower() -> None:
         return value
 
     lowering.register_lowering(target, type_promotion_kind=None)(lower)
+    lowering.register_lowering(torch.ops.onnxmem.same.default, type_promotion_kind=None)(return_same)

@@ -63,7 +63,7 @@ def copied_inputs(gm: fx.GraphModule) -> dict[str, int]:
     """Return the parameters and images that convolutions want in another layout, with the bytes of a copy.
 
     Inductor makes one copy of each in the forward pass, and hands it to the backward pass,
-    but for those that are handed over flat.
+    but for those that are handed over as they are.
     """
     from torch._inductor.graph import GraphLowering
 

@@ -21,7 +21,7 @@ from ._lowering import Lowering, copied_inputs
 from ._planner import planner
 from ._plans import PlannedStep, Plans
 from ._prepare import copied
-from ._rebuild import flatten, order, split
+from ._rebuild import hand_over, order, split
 from ._step import Unsupported
 from ._updates import Updates
 
@@ -174,7 +174,7 @@ class Partitioner(CustomPartitionerFn):
         planned = plans.operators(halves=compiler != "inductor")
         graph = order(planned.step, planned.steps)
         if compiler == "inductor":
-            flatten(graph, copied_inputs(gm))
+            hand_over(graph, copied_inputs(gm))
         return split(gm, planned.step, graph, static), planned.report
 
 

@@ -15,7 +15,7 @@ from ._limit import LimitError, Report, parse
 from ._lowering import copied_inputs
 from ._planner import Plan, plan
 from ._prepare import copied, dropouts, halve, prepare, product
-from ._rebuild import Planned, flatten, order
+from ._rebuild import Planned, hand_over, order
 from ._step import Step, Unsupported
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Plans:
             before = set(graph.nodes)
             behind |= set(self._updated(graph).nodes) - before
         kernels = Fused(Step(graph, self.count), behind, self.step.device)
-        # They are there from their first reader to the last of the backward pass, if they are not handed over flat.
+        # They are there from their first reader to the last of the backward pass, if they are not handed over as they are.
         inputs = copied_inputs(self.gm)
         copies, peak, found = sum(inputs.values()), kernels.peak(), self._plan(kernels.problem())
         assert found.peak_bytes is not None
@@ -103,7 +103,7 @@ class Plans:
             return PlannedKernels(None, kernels.step, report)
         planned = order(kernels.step, kernels.steps(found.steps or []), kernels.kept())
         if not copies:
-            flatten(planned, inputs)
+            hand_over(planned, inputs)
         return PlannedKernels(planned, kernels.step, report)
 
     def _missed(self, found: Plan, limit: int) -> Optional[str]:

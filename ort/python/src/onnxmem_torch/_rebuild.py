@@ -9,7 +9,7 @@ from typing import Any, Optional
 import torch
 from torch import fx
 
-from ._keep import keep
+from ._keep import keep, same
 from ._step import Step, Unsupported, backward_state, behind, seed, tangent
 from ._storages import symbolic, values, writes
 
@@ -121,11 +121,12 @@ def order(step: Step, steps: Sequence[int], kept: Collection[fx.Node] = ()) -> P
     return Planned(o.graph, o.backward, forward, backward)
 
 
-def flatten(planned: Planned, names: Collection[str]) -> None:
-    """Hand inputs of convolutions to the backward pass as a view of one dimension.
+def hand_over(planned: Planned, names: Collection[str]) -> None:
+    """Hand inputs of convolutions to the backward pass as they are.
 
     Inductor hands over a copy of an input where a convolution of the forward pass wants another
-    layout; the copy then lives on until the backward pass. A flat view has no other layout.
+    layout; the copy then lives on until the backward pass. Here the input itself is saved, so
+    autograd refuses a backward pass after it has changed, as without a compiler.
     Each reader has a copy of its own, so that what is computed from it has the layout, too;
     what updates a parameter gets the parameter.
     """
@@ -137,22 +138,18 @@ def flatten(planned: Planned, names: Collection[str]) -> None:
             continue
         layout = torch.channels_last if value.dim() == 4 else torch.channels_last_3d
         # By its name Inductor knows a parameter, which its account leaves out.
-        flat = _insert(planned, first, torch.ops.aten.view.default, (n, [value.numel()]), name=f"{n.name}_flat")
-        planned.backward.discard(flat)
-        again = _insert(planned, first, torch.ops.aten.view.default, (flat, list(value.shape)))
+        with planned.graph.inserting_before(first):
+            handed = same(planned.graph, n, f"{n.name}_same")
         for r in readers:
-            own = again if writes(r) else _insert(planned, r, torch.ops.aten.clone.default, (again,), {"memory_format": layout})
-            r.replace_input_with(n, own)
+            r.replace_input_with(n, handed if writes(r) else _copy(planned, r, handed, layout))
 
 
-def _insert(
-    planned: Planned, before: fx.Node, target: Any, args: tuple[Any, ...], kwargs: Optional[dict[str, Any]] = None, name: Optional[str] = None
-) -> fx.Node:
-    """Insert an operator on one tensor into the backward pass."""
-    source: fx.Node = args[0]
+def _copy(planned: Planned, before: fx.Node, source: fx.Node, layout: torch.memory_format) -> fx.Node:
+    """Insert a copy of a tensor in another layout into the backward pass."""
+    target = torch.ops.aten.clone.default
     with planned.graph.inserting_before(before), source.meta["val"].fake_mode:
-        node = planned.graph.create_node("call_function", target, args, kwargs, name=name)
-        node.meta = {**source.meta, "val": target(source.meta["val"], *args[1:], **(kwargs or {}))}
+        node = planned.graph.call_function(target, (source,), {"memory_format": layout})
+        node.meta = {**source.meta, "val": target(source.meta["val"], memory_format=layout)}
     planned.backward.add(node)
     return node
 
