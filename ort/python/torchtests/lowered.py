@@ -34,14 +34,21 @@ class Step:
 
     def report(self, partitioner: onnxmem_torch.Partitioner) -> Report:
         """Partition the step; return the report, with what Inductor's kernels need."""
+        self.forward(partitioner)
+        self.backward(partitioner)
+        return partitioner.reports[-1]
+
+    def forward(self, partitioner: onnxmem_torch.Partitioner) -> None:
+        """Partition the step and lower its forward pass."""
         joint = self._joint
         with torch._guards.tracing(torch._guards.TracingContext(self._mode)):
             gm = fx.GraphModule(self._gm, copied(self._gm.graph))
-            forward, backward = partitioner(gm, (), num_fwd_outputs=joint.num_fwd_outputs, static_lifetime_input_indices=joint.static, compiler="inductor")
-        order = onnxmem_torch.inductor_pass("fast", partitioner)
-        saved = self._lower(forward, False, order, [])[joint.num_fwd_outputs :]
-        self._lower(backward, True, order, saved)
-        return partitioner.reports[-1]
+            forward, self._backward = partitioner(gm, (), num_fwd_outputs=joint.num_fwd_outputs, static_lifetime_input_indices=joint.static, compiler="inductor")
+        self._saved = self._lower(forward, False, onnxmem_torch.inductor_pass("fast", partitioner), [])[joint.num_fwd_outputs :]
+
+    def backward(self, partitioner: onnxmem_torch.Partitioner) -> None:
+        """Lower the backward pass."""
+        self._lower(self._backward, True, onnxmem_torch.inductor_pass("fast", partitioner), self._saved)
 
     def _lower(self, part: fx.GraphModule, backward: bool, order: Any, strides: list[Any]) -> list[Any]:
         """Lower one graph; strides are those of its first inputs. Return those of its results."""

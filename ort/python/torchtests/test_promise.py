@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import unittest
 import unittest.mock
 import warnings
+from dataclasses import replace
 
 os.environ.setdefault("ONNXMEM_PLANS", "")
 
 import torch
 import torchvision
 from torch import nn
+from torch._inductor import memory
 from torch.nn import functional
 
 import onnxmem_torch
@@ -83,8 +86,10 @@ class TestPromise(unittest.TestCase):
         with warnings.catch_warnings(record=True) as found, torch._functorch.config.patch(enable_autograd_cache=False):
             warnings.simplefilter("always", onnxmem_torch.PlanWarning)
             model = onnxmem_torch.compile(network, limit="70%", fullgraph=True, options={"fx_graph_cache": False})
-            loss, _ = model(*inputs)
-            loss.backward()
+            # Inductor does not know what is held, and must not order what was counted once more.
+            with unittest.mock.patch.object(memory, "reorder_for_peak_memory", side_effect=AssertionError):
+                loss, _ = model(*inputs)
+                loss.backward()
         said = [str(w.message) for w in found if issubclass(w.category, onnxmem_torch.PlanWarning)]
         (report,) = onnxmem_torch.reports(model)
         assert report.kernels_bytes is not None and report.limit_bytes is not None
@@ -106,11 +111,6 @@ class TestPromise(unittest.TestCase):
                     self.assertGreater(report.repeated, 0)
                     self.assertLessEqual(report.kernels_bytes, report.limit_bytes)
 
-    def test_a_missed_limit_raises_if_strict(self) -> None:
-        """Kernels above a limit that a plan meets: the error is LimitError, and none of torch.compile's."""
-        torch._dynamo.reset()
-        model = onnxmem_torch.compile(nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)), limit="150%", strict=True)
-        with (
     def test_a_missed_limit_has_a_bound_of_the_same_kernels(self) -> None:
         """What every plan needs is never more than the smallest plan has."""
         with torch.device("meta"):
@@ -155,6 +155,8 @@ class TestPromise(unittest.TestCase):
             setattr(lowering, name, 2**30)
             with self.subTest(name), self.assertRaisesRegex(onnxmem_torch.LimitError, r"Inductor's kernels need 1,024\.\d MiB, above the limit of"):
                 asked.lowered(lowering)
+            with self.assertRaises(onnxmem_torch.LimitError):  # torch lowers a backward pass once more where that failed
+                asked.lowered(lowering)
 
     def test_a_weight_that_changes_raises(self) -> None:
         """A backward pass after an update of the weights that it reads raises, as that of eager PyTorch does."""
@@ -169,9 +171,14 @@ class TestPromise(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "has been modified by an inplace operation"):
             losses[1].backward()
 
+    def test_a_missed_limit_raises_if_strict(self) -> None:
+        """Kernels above a limit that a plan meets: the error is LimitError, and none of torch.compile's."""
+        torch._dynamo.reset()
+        model = onnxmem_torch.compile(nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)), limit="150%", strict=True)
+        with (
             tempfile.TemporaryDirectory() as folder,  # without Inductor's cache, its own error holds this one
             unittest.mock.patch.dict(os.environ, {"TORCHINDUCTOR_CACHE_DIR": folder}),
-            unittest.mock.patch.object(_lowering.Lowering, "needed", lambda self, peak: 2**30),
+            unittest.mock.patch.object(_lowering.Lowering, "needed", lambda self: 2**30 if self.backward_bytes else 1),
             torch._functorch.config.patch(enable_autograd_cache=False),
             self.assertRaisesRegex(onnxmem_torch.LimitError, r"Inductor's kernels need 1,024.0 MiB, above the limit of"),
         ):

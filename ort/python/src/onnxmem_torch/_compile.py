@@ -84,7 +84,8 @@ def compile(
     What cannot be planned takes PyTorch's own partitioner, with a warning that says why; a
     limit that no plan meets gives the smallest plan, with a warning. strict raises instead.
     Inductor's kernels may need more than was planned: by its own account of them, a warning
-    says so. reports() has the figures.
+    says so. reports() has the figures. Where Inductor's cache is off or cannot take a graph, torch
+    wraps this LimitError in an InductorError, as its inner_exception.
     """
     size, _ = parse(limit)
     if size is not None and not options.get("fullgraph"):
@@ -124,7 +125,8 @@ def _compiled(model: Any, backend: str, partitioner: Partitioner, options: dict[
     if backend == "inductor":
         given = {**options.pop("options", {}), "custom_partitioner_fn": partitioner}
         if partitioner.limit is not None or partitioner.extra is not None:
-            given.setdefault("_post_fusion_custom_pass", inductor_pass(partitioner.effort, partitioner))
+            own = "_post_fusion_custom_pass" in given
+            given = given if own else {**inductor_pass(partitioner.effort, partitioner).options(), **given}
         return torch.compile(model, backend="inductor", options=given, **options)
     if backend == "aot_eager":
         return torch.compile(model, backend=aot_eager(partitioner), **options)

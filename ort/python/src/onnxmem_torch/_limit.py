@@ -38,10 +38,10 @@ class Report:
     repeated: int
     #: What the planner took.
     seconds: float
-    #: What Inductor's kernels need by its own account, with ``compile`` or ``inductor_pass``.
-    #: None of other backends, and where they came from Inductor's cache.
+    #: What Inductor's kernels need by its own account, with ``compile`` or ``inductor_pass``: those of
+    #: the passes that were lowered, so not those from Inductor's cache. None of other backends, and before.
     kernels_bytes: Optional[int] = None
-    #: What reached neither of the limit and the plan: a text, or None.
+    #: Says by how much the plan misses the limit, and why; None if it meets it.
     warning: Optional[str] = None
 
 

@@ -12,8 +12,16 @@ from typing import Optional
 import torch
 from torch import fx
 
+from ._limit import Report
 from ._step import behind, results
 from ._storages import Owner, Storages, nbytes, tensors
+
+
+#: What is noted on each node of a planned graph under this name: the number of its partition.
+_MARK = "onnxmem_partition"
+
+#: What is noted on a planned graph under this name is part of its key in Inductor's cache.
+_ROOM = "onnxmem_room"
 
 
 class Lowering:
@@ -23,8 +31,11 @@ class Lowering:
     while the backward pass runs, which Inductor's account of it does not know.
     """
 
-    #: The peak of the forward pass, once it is lowered.
+    #: What was planned.
+    report: Optional[Report] = None
+    #: The peaks of the passes, once they are lowered.
     forward_bytes: Optional[int] = None
+    backward_bytes: Optional[int] = None
 
     def __init__(self, forward: fx.GraphModule, backward: fx.GraphModule, count: int) -> None:
         storages = Storages(forward.graph)
@@ -35,9 +46,10 @@ class Lowering:
         #: The inputs of the backward pass that are in the caller's hands, too.
         self.held = tuple(name for name in taken if handed.get(name, set()) & held)
         #: What the forward pass leaves that Inductor's account of the backward pass leaves out.
-        self.left_bytes = sum(_bytes(o) for o in held.difference(*handed.values()))
+        self.left_bytes = self._results_bytes = sum(_bytes(o) for o in held.difference(*handed.values()))
         outputs = [*made, *saved]
-        self._inputs = {i: n for i, n in enumerate(outputs) if i >= count and isinstance(n, fx.Node) and n.op == "placeholder"}
+        inputs = {i: n for i, n in enumerate(outputs) if i >= count and isinstance(n, fx.Node) and n.op == "placeholder"}
+        self._inputs = {i: sum(nbytes(t) for t in tensors(n) if t is not None) for i, n in inputs.items()}
 
     def forward(self, peak: int, outputs: Sequence[str], inputs: Collection[str]) -> None:
         """Take the peak of the forward pass, and the names of its results and inputs.
@@ -46,12 +58,37 @@ class Lowering:
         account of the backward pass takes it for the parameter.
         """
         self.forward_bytes = peak
-        copies = {outputs[i]: n for i, n in self._inputs.items() if outputs[i] and outputs[i] not in inputs}
-        self.left_bytes += sum(nbytes(t) for n in copies.values() for t in tensors(n) if t is not None)
+        copies = {outputs[i]: size for i, size in self._inputs.items() if outputs[i] and outputs[i] not in inputs}
+        self.left_bytes = self._results_bytes + sum(copies.values())
 
-    def needed(self, backward_bytes: int) -> Optional[int]:
-        """Return the peak of both passes, by that of the backward pass; None if the forward pass came from a cache."""
-        return None if self.forward_bytes is None else max(self.forward_bytes, backward_bytes + self.left_bytes)
+    def needed(self) -> int:
+        """Return the peak of the passes that were lowered: one may come from a cache, or follow later."""
+        return max(self.forward_bytes or 0, 0 if self.backward_bytes is None else self.backward_bytes + self.left_bytes)
+
+    def room(self, backward: bool) -> Optional[int]:
+        """Return the bytes that the kernels of a pass may need at most; None without a limit.
+
+        That is the limit, or what the plan has where it misses the limit.
+        """
+        if self.report is None or self.report.limit_bytes is None:
+            return None
+        return max(self.report.limit_bytes, self.report.peak_bytes) - (self.left_bytes if backward else 0)
+
+
+def mark(number: int, lowering: Lowering, forward: fx.GraphModule, backward: fx.GraphModule) -> None:
+    """Note on the graphs of a partition which it is: the backward pass may be lowered long after others' forward passes.
+
+    Equal graphs that are planned for another room are told apart by Inductor's cache.
+    """
+    for part in (forward, backward):
+        part.meta[_ROOM] = repr((lowering.room(part is backward), lowering.held))
+        for n in part.graph.nodes:
+            n.meta[_MARK] = number
+
+
+def marked(graph: fx.Graph) -> Optional[int]:
+    """Return the number of the partition that a graph is of, None if it is of none."""
+    return next((n.meta[_MARK] for n in graph.nodes if _MARK in n.meta), None)
 
 
 def _bytes(owner: Owner) -> int:

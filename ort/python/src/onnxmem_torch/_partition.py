@@ -17,7 +17,7 @@ from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
 from ._curve import mib
 from ._limit import Limit, LimitError, PlanWarning, Report, parse, parse_extra
-from ._lowering import Lowering, copied_inputs
+from ._lowering import Lowering, copied_inputs, mark, marked
 from ._planner import planner
 from ._plans import PlannedStep, Plans
 from ._prepare import copied
@@ -67,18 +67,18 @@ class Partitioner(CustomPartitionerFn):
         self.gradients: Optional[Callable[[], int]] = None
         #: What was planned, graph by graph.
         self.reports: list[Report] = []
-        #: The newest planned graphs, as the pass for Inductor's kernels finds them.
-        self.lowering: Optional[Lowering] = None
+        #: Planned graphs on their way through Inductor, by the number that is noted on them.
+        self._lowerings: dict[int, Lowering] = {}
         self._warned: set[str] = set()
         self._frames: set[Any] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "updates": None, "gradients": None, "reports": [], "lowering": None, "_warned": set(), "_frames": set()}
+        return {**self.__dict__, "updates": None, "gradients": None, "reports": [], "_lowerings": {}, "_warned": set(), "_frames": set()}
 
     def uuid(self) -> bytes:
         """Return what makes a plan: Inductor keeps compiled graphs under it."""
         inside = None if self.updates is None else self.updates.key()
-        return _hash(repr((inside, self.extra, self.limit, self.states, self.effort, self.strict, getattr(self.cost, "__qualname__", None), planner())))
+        return _hash(repr((inside, self.extra, self.limit, self.states, self.effort, self.strict, _key(self.cost), planner())))
 
     def __call__(
         self,
@@ -90,7 +90,6 @@ class Partitioner(CustomPartitionerFn):
         compiler: str = "",
         **more: Any,
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        self.lowering = None
         try:
             if _region(gm):
                 raise Unsupported("a region that is compiled once for several calls is planned by none of them")
@@ -104,26 +103,40 @@ class Partitioner(CustomPartitionerFn):
             self._warn(f"{what}: PyTorch's min-cut partitions this graph", what)
             return _min_cut(gm, joint_inputs, compiler, num_fwd_outputs, static_lifetime_input_indices)
         self.reports.append(report)
-        self.lowering = Lowering(parts[0], parts[1], num_fwd_outputs) if compiler == "inductor" else None
+        if compiler == "inductor":
+            lowering = Lowering(parts[0], parts[1], num_fwd_outputs)
+            lowering.report = report
+            mark(len(self._lowerings), lowering, *parts)
+            self._lowerings[len(self._lowerings)] = lowering
         if report.warning:
             self._warn(f"{report.warning}, and is used", "limit")
         self._count()
         self._look()
         return parts
 
-    def lowered(self, peak: int) -> None:
-        """Take what Inductor's kernels of the backward pass need, by its account.
+    def lowering(self, graph: fx.Graph) -> Optional[Lowering]:
+        """Return the partition that a graph which Inductor lowers is of; None if it was not planned."""
+        number = marked(graph)
+        return None if number is None else self._lowerings.get(number)
 
-        If both passes' are above the limit, warn, or raise LimitError if strict was asked for.
+    def lowered(self, lowering: Lowering) -> None:
+        """Report what Inductor's kernels need, by its account, as far as they are known.
+
+        If that is above the limit, warn, or raise LimitError if strict was asked for. Either pass
+        is compared by itself, too: the other one may come from Inductor's cache.
         """
-        assert self.lowering is not None
-        report = self.reports[-1] = replace(self.reports[-1], kernels_bytes=self.lowering.needed(peak))
-        if report.limit_bytes and report.kernels_bytes and report.kernels_bytes > report.limit_bytes and not report.warning:
-            text = f"Inductor's kernels need {mib(report.kernels_bytes)}, above the limit of {mib(report.limit_bytes)}, by its own account"
+        before = lowering.report
+        assert before is not None
+        needed = lowering.needed()
+        report = lowering.report = replace(before, kernels_bytes=needed)
+        self.reports[:] = [report if r is before else r for r in self.reports]
+        if report.limit_bytes and needed > report.limit_bytes and not report.warning:
+            text = f"Inductor's kernels need {mib(needed)}, above the limit of {mib(report.limit_bytes)}, by its own account"
             text = f"{text}; the plan has {mib(report.peak_bytes)}"
             if self.strict:
                 raise LimitError(text)
-            self._warn(text, "kernels")
+            if needed > (before.kernels_bytes or 0):
+                self._warn(text, "kernels" if lowering.backward_bytes is None else "all kernels")
 
     def _warn(self, text: str, kind: str) -> None:
         """Warn, but once of a kind."""
@@ -201,6 +214,16 @@ def _min_cut(
         static_lifetime_input_indices=static,
     )
     return parts
+
+
+def _key(cost: Optional[Cost]) -> str:
+    """Return what tells a function from others: its code, and what it has from where it was made."""
+    code = getattr(cost, "__code__", None)
+    if code is None:
+        return repr(cost)
+    names = ("__module__", "__qualname__", "__defaults__", "__kwdefaults__", "__self__")
+    cells = [c.cell_contents for c in getattr(cost, "__closure__", None) or ()]
+    return repr((code.co_code, code.co_names, code.co_consts, cells, [getattr(cost, name, None) for name in names]))
 
 
 def _hash(text: str) -> bytes:

@@ -94,7 +94,7 @@ class Plans:
             ours, copies = True, 0
             found = self._within(kernels.problem(), kernels.share) if limit is None else self._plan(kernels.problem(), limit, least=True)
             if limit is not None and not _meets(found, limit):
-                warning = self._missed(found, limit)
+                warning = self._missed(kernels, found, limit)
                 if warning is None:
                     return None
         assert found.peak_bytes is not None
@@ -106,17 +106,16 @@ class Plans:
             hand_over(planned, inputs)
         return PlannedKernels(planned, kernels.step, report)
 
-    def _missed(self, found: Plan, limit: int) -> Optional[str]:
-        """Say that kernels miss the limit; None if operators do not, or miss it by less. What is proven is proven of operators."""
-        strict, asked = self.asked.strict, self.asked
-        step = self.step
+    def _missed(self, kernels: Fused, found: Plan, limit: int) -> Optional[str]:
+        """Say by how much the smallest plan of kernels misses the limit; None if a plan of operators is smaller."""
+        asked, step = self.asked, self.step
         if asked.updates is not None:
             step = self._step(self._updated(copied(step.graph)))
         other = self._plan(step.problem(), limit, least=True)
         if other.peak_bytes is None or found.peak_bytes is None or other.peak_bytes < found.peak_bytes:
             return None
-        text = _why(step, other, limit, found.peak_bytes)
-        if strict:
+        text = _why(kernels, found, limit, proven=other.feasible is False)
+        if asked.strict:
             raise LimitError(text)
         return text
 
@@ -189,24 +188,28 @@ class Plans:
     def _search(self, step: Step, limit: int) -> tuple[Plan, Optional[str]]:
         """Return a plan below the limit, else the smallest that is found, with a text that says so."""
         found = self._plan(step.problem(), limit, least=True)
-        return found, None if _meets(found, limit) else _why(step, found, limit, found.peak_bytes or 0)
+        return found, None if _meets(found, limit) else _why(step, found, limit)
 
 
 def _meets(found: Plan, limit: int) -> bool:
     return bool(found.feasible) or (found.peak_bytes is not None and found.peak_bytes <= limit)
 
 
-def _why(step: Step, found: Plan, limit: int, smallest: int) -> str:
-    """Say that a limit is missed, what no plan can go below, and the peak of the smallest that is there."""
-    why = "is impossible for this step" if found.feasible is False else "was not met: no plan was found"
-    return f"a limit of {mib(limit)} {why}: {_bound(step, found)}; the smallest plan found has {mib(smallest)}"
+def _why(step: Union[Step, Fused], found: Plan, limit: int, proven: bool = True) -> str:
+    """Say that a limit is missed, what no plan can go below, and the peak of the smallest that is there.
+
+    step and found are the problem and its smallest plan. proven is whether a proof for this
+    problem is one for the step.
+    """
+    why = "is impossible for this step" if found.feasible is False and proven else "was not met: no plan was found"
+    return f"a limit of {mib(limit)} {why}: {_bound(step, found)}; the smallest plan found has {mib(found.peak_bytes or 0)}"
 
 
 def _resident(step: Step) -> int:
     return sum(t["bytes"] for t in step.tensors if t.get("resident"))
 
 
-def _bound(step: Step, found: Plan) -> str:
+def _bound(step: Union[Step, Fused], found: Plan) -> str:
     """Say what no plan can go below, and what is held there."""
     least = found.least or {}
     held = [step.tensors[t] for t in least.get("tensors", [])]

@@ -2,7 +2,8 @@
 
 Inductor orders its kernels by the smallest of four estimates: of the order in which they were
 lowered, and of three heuristics. ``OrderPass`` stands before that. It gives the fused nodes to
-``onnxmem order``, and returns the best of all five orders; Inductor then finds nothing better.
+``onnxmem order``, and returns the best of all five orders; Inductor then finds nothing better,
+and does not look where a partitioner knows more of what is held.
 """
 
 from __future__ import annotations
@@ -92,32 +93,42 @@ class OrderPass(CustomSchedulerPass):
 
     def __call__(self, nodes: list[Any]) -> list[Any]:
         """Return the nodes in the best order that is known; as given, if something is wrong."""
-        planned = None if self.partitioner is None or V.graph.is_inference else self.partitioner.lowering
+        planned = None if self.partitioner is None or V.graph.is_inference else self.partitioner.lowering(V.graph.graph)
         if not nodes or (len(nodes) < 2 and planned is None):
             return nodes
         try:
             held = planned.held if planned is not None and V.graph.is_backward else ()
-            order, report = best_order(nodes, self.effort, held, self._room())
+            room = None if planned is None else planned.room(V.graph.is_backward)
+            order, report = best_order(nodes, self.effort, held, room)
         except Exception as e:
             if not self._warned:
                 warnings.warn(f"onnxmem_torch: kernels stay in Inductor's order: {type(e).__name__}: {e}", RuntimeWarning, stacklevel=2)
             self._warned = True
-            return nodes
+            return self._inductors(nodes)
         self.reports.append(report)
         if planned is not None and self.partitioner is not None:
             if V.graph.is_backward:
-                self.partitioner.lowered(report.peak_bytes)
+                planned.backward_bytes = report.peak_bytes
             else:
                 planned.forward(report.peak_bytes, output_names(), V.graph.graph_inputs)
+            self.partitioner.lowered(planned)
         return order
 
-    def _room(self) -> int | None:
-        """Return the bytes that the graph's kernels may need at most; None without a limit."""
-        if self.partitioner is None or self.partitioner.lowering is None or V.graph.is_inference:
-            return None
-        report = self.partitioner.reports[-1]
-        limit = report.limit_bytes and max(report.limit_bytes, report.peak_bytes)
-        return None if limit is None else limit - (self.partitioner.lowering.left_bytes if V.graph.is_backward else 0)
+    def options(self) -> dict[str, Any]:
+        """Return the options of Inductor with which the pass has the last word.
+
+        Inductor's own order would follow. By itself it finds nothing better, but it does not
+        know what others hold while a planned backward pass runs.
+        """
+        return {"_post_fusion_custom_pass": self, **({} if self.partitioner is None else {"reorder_for_peak_memory": False})}
+
+    def _inductors(self, nodes: list[Any]) -> list[Any]:
+        """Return the nodes in the order that Inductor would give them where that is switched off for this pass."""
+        if self.partitioner is None or torch._inductor.config.reorder_for_peak_memory:
+            return nodes
+        scheduler, inputs, outputs = nodes[0].scheduler, OrderedSet(V.graph.graph_inputs.keys()), OrderedSet(V.graph.get_output_names())
+        order: list[Any] = memory.reorder_for_peak_memory(nodes, scheduler.name_to_buf, scheduler.name_to_fused_node, inputs, outputs)
+        return order
 
     def uuid(self) -> str:
         """Return the key of Inductor's caches: this file and the next, the planner's version, and the effort."""
@@ -129,7 +140,7 @@ class OrderPass(CustomSchedulerPass):
         return hashlib.sha256(code + f"{planner} {self.effort}".encode()).hexdigest()
 
     def __enter__(self) -> OrderPass:
-        patch = torch._inductor.config.patch(_post_fusion_custom_pass=self)
+        patch = torch._inductor.config.patch(self.options())
         patch.__enter__()
         self._patches.append(patch)
         return self
@@ -149,8 +160,9 @@ def inductor_pass(effort: str = "fast", partitioner: Partitioner | None = None) 
 
     It is for training and inference. Use it as a context, or as the option
     ``_post_fusion_custom_pass`` of ``torch.compile``; its ``reports`` say what it did.
-    effort is that of ``onnxmem order``. With the partitioner that planned the graphs, its
-    reports have what their kernels need, and a limit that they do not meet gives a warning.
+    effort is that of ``onnxmem order``. With the partitioner that planned the graphs, whose
+    ``options()`` belong to ``torch.compile``, its reports have what their kernels need, and a
+    limit that they do not meet gives a warning.
     """
     return OrderPass(effort, partitioner)
 
