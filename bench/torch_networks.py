@@ -2,8 +2,8 @@
 
 Each is a function of whether it is small, so that it runs here, or of its real size. A network
 has its inputs as an attribute. checkpointed() puts its blocks below torch.utils.checkpoint.
-Dropout is each library's default, but none of attention's probabilities, which PyTorch's
-fused attention has no mask for on the CPU.
+Dropouts are those that each library has by default, except that attention's probabilities
+are not dropped: PyTorch's fused attention on the CPU cannot do that.
 """
 
 import torch

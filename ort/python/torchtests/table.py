@@ -38,8 +38,8 @@ class Row:
 _HEAD = """| network | limit | best order, KiB | planned | measured | with workspaces | kernels again | extra time, % | bound | bits |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |
 """
-_ROUNDED = """| network | limit | limit, KiB | planned | Inductor's kernels | extra time, % | bound | largest difference | of min-cut | compilation, s |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+_ROUNDED = """| network | limit | limit, KiB | planned | Inductor's kernels | extra time, % | bound | compilation, s |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 """
 
 
@@ -49,8 +49,19 @@ def table(rows: list[Row]) -> str:
 
 
 def rounded(rows: list[Rounded]) -> str:
-    """Return rows of Inductor as a table; where its kernels need more than the limit, with + before it."""
-    return _ROUNDED + "".join(_rounded(r) for r in rows)
+    """Return rows of Inductor as two tables: differences by limit, and memory and time; where its kernels need more than the limit, with + before it."""
+    return _differences(rows) + "\n" + _ROUNDED + "".join(_rounded(r) for r in rows)
+
+
+def _differences(rows: list[Rounded]) -> str:
+    """Return a line for each network, with the largest difference below each limit."""
+    limits = list(dict.fromkeys(r.limit for r in rows))
+    lines = [["network", *limits, "of min-cut"], ["---", *["---:" for _ in limits], "---:"]]
+    for name in dict.fromkeys(r.network for r in rows):
+        found = {r.limit: r for r in rows if r.network == name}
+        beside = next((r.beside for r in found.values() if r.beside is not None), None)
+        lines.append([name, *(f"{found[x].distance:.1e}" if x in found else "" for x in limits), "" if beside is None else f"{beside:.1e}"])
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def _rounded(row: Rounded) -> str:
@@ -58,8 +69,7 @@ def _rounded(row: Rounded) -> str:
     above = "+ " if r.warning is None and (r.kernels_bytes or 0) > (r.limit_bytes or 0) else ""
     sizes = " | ".join("" if size is None else f"{size / 1024:,.0f}" for size in (r.limit_bytes, r.peak_bytes, r.kernels_bytes))
     bound = "" if r.extra_bound_percent is None else f"{r.extra_bound_percent:.2f}"
-    beside = "" if row.beside is None else f"{row.beside:.1e}"
-    return f"| {row.network} | {_missed(r)}{above}{row.limit} | {sizes} | {r.extra_percent:.2f} | {bound} | {row.distance:.1e} | {beside} | {row.seconds:.0f} |\n"
+    return f"| {row.network} | {_missed(r)}{above}{row.limit} | {sizes} | {r.extra_percent:.2f} | {bound} | {row.seconds:.0f} |\n"
 
 
 def _missed(report: Report) -> str:

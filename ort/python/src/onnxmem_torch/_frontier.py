@@ -94,8 +94,9 @@ def frontier(
     """Return what limits of a training step's memory cost in time, and what they cost at least.
 
         costs = onnxmem_torch.frontier(model, (x, y))
-        model = onnxmem_torch.compile(model, limit=costs.choice(extra="10%"))
+        model = onnxmem_torch.compile(model, limit=costs.choice(extra="10%"), backend="aot_eager")
 
+    Kernels are not fused; for Inductor, ``compile(extra="10%")`` chooses by those that are.
     The arguments are those of ``estimate``. Times are by the roofline of the device, or of
     the one that on names, such as "A100" (docs/torch-estimate.md lists them). With an
     optimizer, parameters are updated within the backward pass, as compile(optimizer=) does.
