@@ -18,8 +18,7 @@ import torch._functorch.config
 import torch._inductor.lowering
 from functorch.compile import default_partition, min_cut_rematerialization_partition
 from torch import fx
-from torch._inductor import config
-from torch._inductor.compile_fx import _recursive_joint_graph_passes, compile_fx_inner
+from torch._inductor.compile_fx import _recursive_joint_graph_passes
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.virtualized import V
 from torch_networks import NETWORKS, build
@@ -27,6 +26,7 @@ from torch_networks import NETWORKS, build
 import onnxmem_torch
 from onnxmem_torch import _scheduler, _step, _trace
 from onnxmem_torch._costs import DEFAULT
+from onnxmem_torch._inductor import lower, result_strides
 from onnxmem_torch._lowering import Lowering
 from onnxmem_torch._prepare import copied
 
@@ -39,36 +39,22 @@ WAYS = {
 }  # fmt: skip
 
 
-class Stop(Exception):
-    """Ends the lowering once the kernels are there."""
-
-
 def kernels(gm, backward, strides=(), ours=None):
     """Return kernels, bytes moved, seconds, the peaks by Inductor's order and by onnxmem's, and the results' strides and names.
 
     strides are those of the first inputs, where they are known. With the partitioner that planned
     the graph, kernels are taken apart as it does.
     """
-    found, order = [], onnxmem_torch.inductor_pass("fast", ours)
+    order = onnxmem_torch.inductor_pass("fast", ours)
 
     def look(nodes):
         nodes = order(nodes)
         sizes = [n.get_read_write_buffers_sizes() for n in nodes]
         times = [max((n.estimate_flops() or 0) / DEFAULT.flops, s / DEFAULT.bytes) + DEFAULT.launch for n, s in zip(nodes, sizes)]
-        left = [list(map(int, x.get_stride())) if x.has_tensor_output() else None for x in V.graph.graph_outputs]
-        found.extend([len(nodes), sum(sizes), sum(times), order.reports[0].inductor_bytes, order.reports[0].peak_bytes, left, _scheduler.output_names(), set(V.graph.graph_inputs)])
-        raise Stop
+        report = order.reports[0]
+        return [len(nodes), sum(sizes), sum(times), report.inductor_bytes, report.peak_bytes, result_strides(), _scheduler.output_names(), set(V.graph.graph_inputs)]
 
-    args = [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"]
-    mode = next(a.fake_mode for a in args if isinstance(a, torch.Tensor))
-    with config.patch(_post_fusion_custom_pass=look, fx_graph_cache=False), torch._guards.tracing(torch._guards.TracingContext(mode)), mode:
-        args[: len(strides)] = [a if s is None else a.as_strided(a.size(), s) for a, s in zip(args, strides)]
-        try:
-            compile_fx_inner(fx.GraphModule(gm, copied(gm.graph)), args, is_backward=backward)
-        except Exception:
-            if not found:
-                raise
-    return found
+    return lower(gm, backward, strides, look)
 
 
 def joint_graph(name, again):

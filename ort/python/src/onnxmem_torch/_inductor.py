@@ -162,11 +162,15 @@ def _kernels(nodes: list[Any], workspaces: Optional[Workspaces]) -> _Kernels:
         first = step.get(b.maker, -1)
         last = None if b.output else max((step[r] for r in b.readers), default=max(first, 0))
         buffers.append((b.name, b.size, first, last))
-    strides = [list(map(int, x.get_stride())) if x.has_tensor_output() else None for x in V.graph.graph_outputs]
     origins = [_origins(n) for n in order]
     titles = [title(o[-1]) if o else n.get_name() for n, o in zip(order, origins)]
     keys = [workspaces.of(o[-1]) if workspaces is not None and n.is_extern() and o else "" for n, o in zip(order, origins)]
-    return _Kernels(titles, keys, buffers, output_names(), strides)
+    return _Kernels(titles, keys, buffers, output_names(), result_strides())
+
+
+def result_strides() -> list[Optional[list[int]]]:
+    """Return the strides of the results of the graph that is being lowered; None of those that are no tensors."""
+    return [list(map(int, x.get_stride())) if x.has_tensor_output() else None for x in V.graph.graph_outputs]
 
 
 def _origins(node: Any) -> list[fx.Node]:
