@@ -106,6 +106,23 @@ class TestUpdates(unittest.TestCase):
                 else:
                     self.assertRegex(texts[0], "impossible .* for the way to its end, gradients of")
 
+    def test_inductor(self) -> None:
+        """What reads a parameter is computed before its update by Inductor, too, where it would fuse it with what runs later."""
+        layers = (layer for k in range(2) for layer in (nn.Conv2d(8 if k else 3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.Tanh()))
+        model = nn.Sequential(*layers).double()
+        x = torch.randn(4, 3, 8, 8, dtype=torch.double)
+        other = copy.deepcopy(model)
+        plain, inside = (torch.optim.SGD(m.parameters(), lr=0.05, momentum=0.9) for m in (model, other))
+        with fresh_cache(), torch._functorch.config.patch(enable_autograd_cache=False):
+            compiled = onnxmem_torch.compile(other, limit="60%", fullgraph=True, optimizer=inside)
+            for step, optimizer in ((model, plain), (compiled, inside)):
+                step(x).square().sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        self.assertGreater(onnxmem_torch.reports(compiled)[0].repeated, 0)
+        for (name, p), q in zip(model.named_parameters(), other.parameters(), strict=True):
+            torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-12, msg=name)
+
     def test_accumulation(self) -> None:
         """What would update a parameter twice raises."""
         optimizer = torch.optim.AdamW(self.model.parameters())

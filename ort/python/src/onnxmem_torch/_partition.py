@@ -23,7 +23,7 @@ from ._plans import PlannedStep, Plans
 from ._prepare import copied
 from ._rebuild import hand_over, order, split
 from ._step import Unsupported
-from ._updates import Updates
+from ._updates import Updates, lower
 
 Cost = Callable[[fx.Node], float]
 
@@ -174,6 +174,8 @@ class Partitioner(CustomPartitionerFn):
     ) -> tuple[Parts, Report]:
         """Return a partition of the graph by a plan."""
         plans = Plans(self, gm, num_fwd_outputs)
+        if compiler == "inductor" and self.updates is not None:
+            lower()
         if compiler == "inductor" and self.cost is None:
             with torch._functorch.config.patch(activation_memory_budget=1.0):
                 parts = _min_cut(fx.GraphModule(gm, copied(gm.graph)), joint_inputs, compiler, num_fwd_outputs, static)

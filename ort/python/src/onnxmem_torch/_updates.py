@@ -156,6 +156,28 @@ def check(optimizer: Any, instead: str) -> None:
         raise ValueError(f"optimizer {type(optimizer).__name__}: expected one of {', '.join(OPTIMIZERS)}; {instead}")
 
 
+def lower() -> None:
+    """Tell Inductor that what reads a parameter is computed before its update.
+
+    It gives an operator that it does not know its place among the kernels before it looks what else
+    reads the tensors that the operator writes; what is not in memory by then would read the new numbers.
+    """
+    from torch._inductor import lowering
+    from torch._inductor.virtualized import V
+
+    target = torch.ops.onnxmem.update.default
+    if target in lowering.lowerings:
+        return
+    update = lowering.fallback_handler(target)
+
+    def lowered(parameter: Any, gradient: Any) -> Any:
+        parameter.realize()
+        V.graph.mark_buffer_mutated(parameter.get_name())
+        return update(parameter, gradient)
+
+    lowering.register_lowering(target, type_promotion_kind=None)(lowered)
+
+
 def workspace(optimizer: Any, group: Mapping[str, Any], parameter: torch.Tensor) -> int:
     """Return the bytes that a parameter's update needs for the time of its run."""
     if group.get("fused"):
