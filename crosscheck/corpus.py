@@ -108,18 +108,7 @@ def step_of(module, args=(), kwargs=None, training=False):
 
 def mean_squares(result):
     """Return the sum of the mean squares of all tensors of a result that have a gradient."""
-    return functools.reduce(torch.add, (t.square().mean() for t in tensors(result) if t.requires_grad))
-
-
-def tensors(result):
-    """Return the tensors of a module's result: a tensor, a sequence, a mapping, an object with attributes."""
-    if isinstance(result, torch.Tensor):
-        return [result]
-    if isinstance(result, dict):
-        result = list(result.values())
-    elif not isinstance(result, (list, tuple)):
-        result = list(vars(result).values()) if hasattr(result, "__dict__") else []
-    return [t for part in result for t in tensors(part)]
+    return functools.reduce(torch.add, (t.square().mean() for t in _trace.leaves(result) if t.requires_grad))
 
 
 def _late(*_):

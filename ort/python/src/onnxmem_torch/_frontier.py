@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,12 +9,11 @@ from typing import Any, Optional, Union
 
 import torch
 
-from onnxmem._command import call
-
 from ._costs import Device, device_of, named
 from ._curve import lines_of, picture, size, table
 from ._fake import module_of
 from ._limit import parse_extra
+from ._planner import ordered
 from ._problem import step_of
 from ._step import Step
 from ._trace import joint
@@ -103,10 +101,10 @@ def frontier(
     """
     traced = joint(model, inputs, kwargs, loss=loss, training=True, device=device)
     step = step_of(traced, updates=None if optimizer is None else (optimizer, module_of(model)), on=on)
-    result = _solve(step, ["--frontier", "--least", f"--effort={effort}"])
+    result = ordered(step.problem(), "--frontier", "--least", f"--effort={effort}")
     best = result["best_order_peak_bytes"]
     if optimizer is not None:  # a percentage is of the step that leaves its gradients
-        best = _solve(step_of(traced), [f"--effort={effort}"])["peak_bytes"]
+        best = ordered(step_of(traced).problem(), f"--effort={effort}")["peak_bytes"]
     lowest = Point(_percent(result["peak_bytes"], best), result["peak_bytes"], result["extra_cost_percent"], result["extra_cost_lower_bound_percent"])
     points = [p for x in result["frontier"] if (p := _point(x, best)).extra_percent is not None or p.limit_bytes > lowest.limit_bytes]
     if points and points[-1].limit_bytes <= lowest.limit_bytes:  # a search for a limit may go below that for the smallest peak
@@ -116,11 +114,6 @@ def frontier(
     if traced.breaks:
         notes.append(f"as one graph; torch.compile breaks it: {traced.breaks}")
     return Frontier(title, best, points, lowest, bound(step, result["least"]), notes)
-
-
-def _solve(step: Step, flags: list[str]) -> dict[str, Any]:
-    """Return what ``onnxmem order`` says about a step."""
-    return call(["order", "-", "--json", *flags], json.dumps(step.problem(), separators=(",", ":")).encode()).result or {}
 
 
 def _percent(count: int, best: int) -> float:

@@ -69,6 +69,11 @@ def plan(problem: Mapping[str, Any], limit: Optional[Union[int, str]] = None, ef
     return found
 
 
+def ordered(problem: Mapping[str, Any], *flags: str) -> dict[str, Any]:
+    """Return what ``onnxmem order`` says about a problem."""
+    return call(["order", "-", "--json", *flags], json.dumps(problem, separators=(",", ":")).encode()).result or {}
+
+
 def _solve(text: bytes, limit: Optional[Union[int, str]], effort: str, least: bool) -> Plan:
     began = time.perf_counter()
     flags = ([] if limit is None else [f"--limit={limit}"]) + ["--least"] * least

@@ -9,7 +9,6 @@ and does not look where a partitioner knows more of what is held.
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 import time
 import warnings
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch._inductor.config
 from onnxmem import Error
-from onnxmem._command import call, version
+from onnxmem._command import version
 from torch._inductor import memory
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 from torch._inductor.virtualized import V
@@ -28,6 +27,7 @@ from torch.utils._ordered_set import OrderedSet
 
 from . import _split
 from ._curve import mib
+from ._planner import ordered
 
 if TYPE_CHECKING:
     from ._partition import Partitioner
@@ -233,8 +233,8 @@ def _best(nodes: list[Any], effort: str, held: Sequence[str]) -> tuple[list[Any]
     loads = {name: memory.estimate_peak_memory(order, freeable, outputs) for name, order in orders.items()}
     given, inductor = loads["given"][0], min(peak for peak, _ in loads.values())
     problem = Problem(nodes, freeable, outputs)
-    found = call(["order", "-", "--json", "--effort", effort], json.dumps(problem.json()).encode()).result
-    if found is None:
+    found = ordered(problem.json(), f"--effort={effort}")
+    if not found:
         raise RuntimeError("onnxmem order printed no result")
     orders["onnxmem"] = [nodes[i] for i in found["order"]]
     loads["onnxmem"] = memory.estimate_peak_memory(orders["onnxmem"], freeable, outputs)

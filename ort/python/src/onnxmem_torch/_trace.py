@@ -130,7 +130,7 @@ def _without_dynamo(step: Any, model: Any, kept: _Keep, args: Any, kwargs: Any, 
         new_args, new_kwargs = pytree.tree_unflatten(now, spec)
         with _given(model, dict(zip(owned, given))):
             result = step(*new_args, **new_kwargs)
-        return tuple(t for t in _leaves(result) if isinstance(t, torch.Tensor))
+        return tuple(t for t in leaves(result) if isinstance(t, torch.Tensor))
 
     tensors = [*owned.values(), *(leaves[i] for i in places)]
     kept.given = [kept.known.get(id(t), ("input", "input")) for t in tensors]
@@ -166,7 +166,7 @@ def _given(model: Any, tensors: dict[str, Any]) -> Iterator[None]:
             own.update(was)
 
 
-def _leaves(result: Any) -> list[Any]:
+def leaves(result: Any) -> list[Any]:
     """Return what a model's result holds: of a sequence, a mapping, or an object with attributes."""
     if isinstance(result, torch.Tensor):
         return [result]
@@ -174,7 +174,7 @@ def _leaves(result: Any) -> list[Any]:
         result = list(result.values())
     elif not isinstance(result, (list, tuple)):
         result = list(vars(result).values()) if hasattr(result, "__dict__") else []
-    return [t for part in result for t in _leaves(part)]
+    return [t for part in result for t in leaves(part)]
 
 
 @contextmanager

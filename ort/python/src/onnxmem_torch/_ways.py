@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
 
-from onnxmem import _command
-
 from ._curve import size
 from ._fake import Call, Fakes
 from ._lives import forward_load, graph_load, planned_load, title
 from ._load import Load
+from ._planner import ordered
 from ._prepare import prepare
 from ._problem import step_of
 from ._reserve import Reserve, reserve
@@ -101,17 +99,10 @@ def updates(traced: Joint, model: Any, optimizer: Any, workspaces: Optional[Work
 
 
 def _smallest(name: str, step: Step, how: str, effort: str, update: Optional[Load] = None) -> Way:
-    found = least(step, effort)
+    found = ordered(step.problem(), "--least", f"--effort={effort}")
     load = planned_load(step, found["steps"], how)
     load = load.followed(update) if update is not None else load
     return Way(name, load, reserve(load), found["extra_cost_percent"] or 0.0, bound(step, found["least"]))
-
-
-def least(step: Step, effort: str) -> dict[str, Any]:
-    """Return what ``onnxmem order --least`` says about a step."""
-    text = json.dumps(step.problem(), separators=(",", ":")).encode()
-    result: dict[str, Any] = _command.call(["order", "-", "--json", "--least", f"--effort={effort}"], text).result or {}
-    return result
 
 
 def bound(step: Step, found: Mapping[str, Any]) -> Least:
