@@ -8,60 +8,79 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// waiting is a gradient that waits until all gradients are known to be finite.
-type waiting struct {
-	index int   // of its parameter
-	from  ID    // what the loss scale divides, in float32
-	held  int64 // bytes of what waits
-	wide  int64 // bytes of the gradient in float32
-}
-
 // repeatGradients computes gradients again for their updates, where these wait for the check for
-// overflow and nothing else needs as much memory: at small batches, all gradients together are larger
-// than what the forward pass keeps, while a step without the check holds one at a time. A gradient
-// then dies after its check, and what it is made of stays, where that is much smaller. The largest ones
-// are repeated, as few as bring the sum of those that wait below what is held at other times.
+// overflow and the step would otherwise need more memory than in float32: at small batches, all
+// gradients together are larger than what the forward pass keeps, while a step without the check holds
+// one at a time. A gradient then dies after its check, and what it is made of stays, where that is much
+// smaller. As few as needed are repeated, first those that take the fewest operations for their bytes.
 // checks are the tensors that are checked for each gradient.
 func (s *trainer) repeatGradients(checks [][]ID) {
 	if s.opt.Accumulate > 1 || s.opt.ClipNorm > 0 || s.opt.KeepGradients || !s.saves(savingCast) {
 		return // gradients wait for more than the check
 	}
-	list := make([]waiting, len(s.reduced))
-	total, goal := int64(0), s.savedBytes()
+	list := make([]*waiting, len(s.reduced))
 	for i, d := range s.reduced {
-		list[i] = waiting{i, s.dividend(d), 0, s.bytes(d)}
+		list[i] = &waiting{index: i, from: s.dividend(d), wide: s.bytes(d), checks: checks[i]}
 		for _, t := range checks[i] {
 			list[i].held += s.bytes(t)
 		}
-		total, goal = total+list[i].held, max(goal, list[i].wide)
 	}
-	slices.SortStableFunc(list, func(a, b waiting) int { return cmp.Compare(b.held, a.held) })
+	loads := s.loadsOf(list)
+	if loads.need() == loads.goal {
+		return
+	}
 	for _, w := range list {
-		if total+w.wide <= goal {
-			return // nor is there a peak while one that follows is updated
+		s.repeatable(w)
+	}
+	list = slices.DeleteFunc(list, func(w *waiting) bool { return w.by == nil })
+	slices.SortStableFunc(list, func(a, b *waiting) int {
+		byCost := cmp.Compare(float64(a.cost)*float64(b.held), float64(b.cost)*float64(a.held))
+		return cmp.Or(byCost, cmp.Compare(b.held, a.held))
+	})
+	for _, w := range list {
+		if w.repeated = true; loads.need() == loads.goal {
+			break
 		}
-		r := repetition{trainer: s, size: elements(s.shape(s.reduced[w.index])), leaves: map[ID]bool{}, done: map[ID]ID{}}
-		if w.from == graph.None || !r.reaches(w.from) || s.err != nil {
-			continue
+	}
+	loads.goal = loads.need()                 // of all, if that does not suffice
+	for _, w := range slices.Backward(list) { // one that follows may have made it needless
+		if w.repeated {
+			w.repeated = false
+			w.repeated = loads.need() > loads.goal
 		}
-		kept := int64(0)
-		for t := range r.leaves {
-			kept += s.bytes(t)
+	}
+	for _, w := range list {
+		if w.repeated && s.err == nil {
+			s.repeatGradient(w)
 		}
-		if 2*kept > w.held {
-			continue
-		}
-		total += kept - w.held
-		s.repeatGradient(w, &r)
 	}
 }
 
+// repeatable finds out how a gradient can be made again, if what it is made of is less than half of it.
+func (s *trainer) repeatable(w *waiting) {
+	r := &repetition{trainer: s, size: elements(s.shape(s.reduced[w.index])), leaves: map[ID]bool{}, done: map[ID]ID{}}
+	if w.from == graph.None || !r.reaches(w.from) {
+		return
+	}
+	kept := int64(0)
+	for t := range r.leaves {
+		kept += s.bytes(t)
+	}
+	if 2*kept > w.held {
+		return
+	}
+	for _, n := range r.nodes {
+		w.cost += n.Semantics.FLOPs
+	}
+	w.by = r
+}
+
 // repeatGradient lets an update read its gradient made again.
-func (s *trainer) repeatGradient(w waiting, r *repetition) {
+func (s *trainer) repeatGradient(w *waiting) {
 	d := s.reduced[w.index]
 	name := s.g.Tensors[d].Name
 	s.phase, s.of, s.scope = phaseBackward, s.g.Tensors[s.parameters[w.index]].Name, name+"/again/"
-	again := s.mul(r.emit(), s.unscale)
+	again := s.mul(w.by.emit(), s.unscale)
 	if s.err != nil {
 		return
 	}
@@ -112,32 +131,6 @@ func (s *trainer) dividend(d ID) ID {
 		return graph.None
 	}
 	return n.Inputs[0]
-}
-
-// savedBytes is about what is held at the end of the forward pass: tensors that its nodes make and that
-// the backward pass reads, but for casts of parameters, which can run again.
-func (s *trainer) savedBytes() (total int64) {
-	counted := map[ID]bool{}
-	for _, n := range s.g.Nodes {
-		if phase, _ := n.Prop(keyPhase); phase != phaseBackward && phase != phaseAccumulate {
-			continue
-		}
-		n.Reads(func(t ID) {
-			for m := s.forwardMakers[t]; m != nil; m = s.forwardMakers[t] {
-				if m.Op != "Reshape" && !ops.Copies(m) {
-					break
-				}
-				t = m.Inputs[0]
-			}
-			m := s.forwardMakers[t]
-			if counted[t] || m == nil || ops.Casts(m) && s.g.Tensors[m.Inputs[0]].Data != nil {
-				return
-			}
-			counted[t] = true
-			total += s.bytes(t)
-		})
-	}
-	return total
 }
 
 // bytes is the size of a tensor.
