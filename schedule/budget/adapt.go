@@ -22,7 +22,7 @@ func (s *Solver) adapt(w *work, all []*chainer, grid []int64, adapted []entry, p
 	try := func(c *chainer, plan recomputeSet, how greedyOptions) {
 		how.rounds = maxRounds
 		if c.greedy(&plan, how) {
-			c.prune(&plan, nil)
+			c.trim(&plan)
 			c.record(&s.archive, plan)
 		}
 	}
@@ -55,7 +55,7 @@ func (s *Solver) adapt(w *work, all []*chainer, grid []int64, adapted []entry, p
 			if order == nil {
 				break
 			}
-			now := newLine(s.p, order, s.costs, s.rules, int32(len(s.lines)))
+			now := s.newLine(order)
 			c := newChainer(newSweep(now, w))
 			s.lines, all = append(s.lines, now), append(all, c)
 			c.limit = limit

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/schedule"
+	"github.com/onnxmem/onnxmem/schedule/budget/internal/copies"
 )
 
 // Options control the search. The zero value means default effort, with the bound.
@@ -128,8 +129,9 @@ type Solver struct {
 	p         *schedule.Problem
 	opt       Options
 	lines     []*line
-	known     []entry // Options.Known
-	best      int64   // the smallest peak of the given orders
+	copies    *copies.Copies // of a stretch that repeats; nil: there are none, or the problem is small
+	known     []entry        // Options.Known
+	best      int64          // the smallest peak of the given orders
 	costs     []int64
 	rules     *rules
 	archive   archive
@@ -164,6 +166,9 @@ func New(p *schedule.Problem, orders [][]int32, opt Options) (*Solver, error) {
 	}
 	rules.final = opt.Final
 	s := &Solver{p: p, opt: opt, costs: costs, rules: rules, sharedBy: max(opt.Part, 1)}
+	if opt.Effort == schedule.EffortFast && len(p.Nodes) >= copiesNodes {
+		s.copies = copies.Find(p)
+	}
 	for _, order := range orders {
 		if err := s.addLine(order); err != nil {
 			return nil, err
@@ -188,10 +193,21 @@ func (s *Solver) addLine(order []int32) error {
 	if index == 0 || e.Peak < s.best {
 		s.best = e.Peak
 	}
-	s.lines = append(s.lines, newLine(s.p, order, s.costs, s.rules, index))
+	s.lines = append(s.lines, s.newLine(order))
 	s.archive.put(entry{line: index, peak: e.Peak})
 	return nil
 }
+
+// newLine returns the next line of the solver.
+func (s *Solver) newLine(order []int32) *line {
+	l := newLine(s.p, order, s.costs, s.rules, int32(len(s.lines)))
+	l.alike = newAlike(l, s.copies)
+	return l
+}
+
+// copiesNodes is the number of nodes from which on copies are planned alike, at fast effort. Below it, there
+// is time to plan each by itself.
+const copiesNodes = 3000
 
 // Solve returns the cheapest plan that it finds with a peak of at most limit
 // bytes.

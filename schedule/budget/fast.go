@@ -60,13 +60,13 @@ func (s *Solver) planRead(w *work, all []*chainer, limit int64) []*chainer {
 		if len(read) == len(steps) {
 			break
 		}
-		now := newLine(s.p, s.firstRuns(read), s.costs, s.rules, int32(len(s.lines)))
+		now := s.newLine(s.firstRuns(read))
 		c := newChainer(newSweep(now, w))
 		s.lines, all = append(s.lines, now), append(all, c)
 		c.limit = limit
 		for _, plan := range []recomputeSet{was.translate(x.set, read, now), nil} {
 			if c.greedy(&plan, greedyOptions{batch: 0.5, thresholds: plain, rounds: maxRounds}) {
-				c.prune(&plan, nil)
+				c.trim(&plan)
 				c.record(&s.archive, plan)
 			}
 		}
@@ -82,6 +82,11 @@ func (s *Solver) planRead(w *work, all []*chainer, limit int64) []*chainer {
 // 3.87 %. Without the other batches two of the training steps of our zoo have no plan for
 // 75 % of their peaks.
 func (s *Solver) planFast(w *work, all []*chainer, limit int64) {
+	if s.copies != nil {
+		w.most = w.done + lastWork/s.sharedBy
+		s.planAlike(w, all, limit)
+		return
+	}
 	from, most := w.done, fastWork/s.sharedBy
 	w.most = from + lastWork/s.sharedBy
 	done := func(most int64) bool {
@@ -89,10 +94,13 @@ func (s *Solver) planFast(w *work, all []*chainer, limit int64) {
 	}
 	try := func(c *chainer, plan recomputeSet, how greedyOptions) {
 		how.rounds = maxRounds
-		if !done(most) && c.greedy(&plan, how) {
-			c.prune(&plan, nil)
-			c.record(&s.archive, plan)
+		if done(most) {
+			return
 		}
+		if c.greedy(&plan, how) {
+			c.trim(&plan)
+		}
+		c.record(&s.archive, plan) // one that misses the limit may be the lowest
 	}
 	for _, x := range s.known {
 		c := all[x.line]

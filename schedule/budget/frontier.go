@@ -205,7 +205,7 @@ func (s *Solver) rankLines(all []*chainer, grid []int64) []*chainer {
 			var plan recomputeSet
 			c.limit = grid[k]
 			if c.greedy(&plan, greedyOptions{batch: 0.5, thresholds: plain, rounds: maxRounds}) {
-				c.prune(&plan, nil)
+				c.trim(&plan)
 				c.record(&s.archive, plan)
 				r.cost += c.extra
 			} else {
@@ -237,7 +237,7 @@ func (s *Solver) descend(c *chainer, grid []int64, pace *pacer) {
 			}
 			how.rounds = maxRounds
 			if c.greedy(&plan, how) {
-				c.prune(&plan, nil)
+				c.trim(&plan)
 				c.record(&s.archive, plan)
 				c.record(&best, plan)
 			}
@@ -274,7 +274,7 @@ func (s *Solver) rescue(w *work, all []*chainer, grid []int64) {
 				var plan recomputeSet
 				c.limit = limit
 				if c.greedy(&plan, greedyOptions{batch: batch, thresholds: plain, rounds: maxRounds}) {
-					c.prune(&plan, nil)
+					c.trim(&plan)
 					c.record(&s.archive, plan)
 				}
 			}
@@ -301,7 +301,7 @@ func (s *Solver) reach(w *work, all []*chainer) {
 				var plan recomputeSet
 				c.limit = mid
 				if c.greedy(&plan, greedyOptions{batch: batch, thresholds: plain, rounds: maxRounds}) {
-					c.prune(&plan, nil)
+					c.trim(&plan)
 					c.record(&s.archive, plan)
 				}
 			}
@@ -348,7 +348,7 @@ func (s *Solver) pruneLower(lines []*chainer, grid []int64) {
 			}
 			c.limit = grid[i]
 			plan := slices.Clone(x.set)
-			c.prune(&plan, nil)
+			c.trim(&plan)
 			c.record(&s.archive, plan)
 		}
 	}

@@ -12,7 +12,9 @@ type greedyOptions struct {
 	batch      float64    // the share of the excess that one round removes; 0: one chain a round
 	thresholds []float64  // see chainer.chainFor
 	noise      float64    // the standard deviation of the noise on the logarithm of a score
-	draw       *rand.Rand // for noise
+	draw       *rand.Rand // for noise; nil: it depends on seed and on the kind of recompute
+	seed       uint64
+	kinds      bool // with copies: what a batch leaves is done by kinds of candidates, and by single ones where these fail
 	rounds     int
 }
 
@@ -55,7 +57,7 @@ func (c *chainer) greedy(plan *recomputeSet, how greedyOptions) bool {
 		if how.batch > 0 && len(found) > 8 && c.takeMany(plan, found, how.batch) {
 			continue
 		}
-		if !c.takeOne(plan, found, barred) {
+		if !c.takeNext(plan, found, how, barred) {
 			break
 		}
 	}
@@ -91,7 +93,7 @@ func (c *chainer) candidates(how greedyOptions, barred map[recompute]bool) []can
 			}
 			score := benefit / float64(x.cost+1)
 			if how.noise > 0 {
-				score *= math.Exp(how.noise * how.draw.NormFloat64())
+				score *= math.Exp(how.noise * c.variate(how, newRecompute(slot, t)))
 			}
 			kept := len(c.kept)
 			c.kept = append(c.kept, x.adds...)
@@ -109,6 +111,49 @@ func (c *chainer) candidates(how greedyOptions, barred map[recompute]bool) []can
 		c.best = append(c.best, found[x.place])
 	}
 	return c.best
+}
+
+// takeNext adds a single candidate or, where there are copies, a kind of them, which are tried in the
+// order that how says.
+func (c *chainer) takeNext(plan *recomputeSet, found []candidate, how greedyOptions, barred map[recompute]bool) bool {
+	if c.alike == nil {
+		return c.takeOne(plan, found, barred)
+	}
+	if how.kinds {
+		return c.takeAlike(plan, found, barred) || c.takeOne(plan, found, barred)
+	}
+	if c.takeOne(plan, found, barred) {
+		return true
+	}
+	c.sweep.run(*plan, false)
+	if large := c.large(found); how.batch > 0 && len(large) > 0 && c.takeMany(plan, large, how.batch) {
+		return true
+	}
+	return c.takeAlike(plan, found, barred)
+}
+
+// large returns the candidates that lower the excess of the last swept plan by at least a part in
+// largeParts, if others stand before them: of those there may be many that are cheap, and of no use.
+func (c *chainer) large(found []candidate) (large []candidate) {
+	for i := range found {
+		if found[i].benefit*largeParts >= c.excess {
+			large = append(large, found[i])
+		}
+	}
+	if len(large) == len(found) {
+		return nil
+	}
+	return large
+}
+
+const largeParts = 1024
+
+// variate returns the normal variate for the score of a recompute.
+func (c *chainer) variate(how greedyOptions, m recompute) float64 {
+	if how.draw == nil {
+		return c.alike.kind(m).noise(how.seed)
+	}
+	return how.draw.NormFloat64()
 }
 
 // takeMany adds the best candidates until their benefits reach the batch's share of

@@ -81,7 +81,7 @@ func (s *Solver) descendKnown(all []*chainer, grid []int64) {
 			if limit < x.peak {
 				last = slices.Clone(plan)
 			}
-			c.prune(&plan, nil)
+			c.trim(&plan)
 			c.record(&s.archive, plan)
 		}
 	}

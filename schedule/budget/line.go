@@ -30,6 +30,8 @@ type line struct {
 	over     []bool    // whether some in-place pair writes over it
 	swapsOut []bool    // step -> it swaps its input out, for which nothing is recomputed; nil: no step does
 
+	alike *alike // which recomputes are the same in several copies; nil: there are no copies
+
 	sizes []int64 // the different sizes of buffers, ascending; see classify
 	class []int32 // buffer -> its place in sizes
 }

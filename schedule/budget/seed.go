@@ -20,7 +20,7 @@ func (s *Solver) tryGuided(c *chainer, limit int64, spent func() bool, try func(
 			return
 		}
 		c.hold(s.bound.heldTensors())
-		if !spent() && !c.leavesOut("guided seed") {
+		if !spent() && c.alike == nil && !c.leavesOut("guided seed") {
 			try(c, c.seed(at, spent), greedyOptions{batch: 0.25, thresholds: guided})
 		}
 		try(c, nil, greedyOptions{batch: 0.25, thresholds: guided[2:]})
