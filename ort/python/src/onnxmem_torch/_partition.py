@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -20,7 +22,6 @@ from ._limit import Limit, LimitError, PlanWarning, Report, parse, parse_extra
 from ._lowering import Lowering, copied_inputs, mark, marked
 from ._planner import planner
 from ._plans import PlannedStep, Plans
-from ._prepare import copied
 from ._rebuild import hand_over, order, split
 from ._step import Unsupported
 from ._updates import Updates, lower
@@ -93,7 +94,8 @@ class Partitioner(CustomPartitionerFn):
         try:
             if _region(gm):
                 raise Unsupported("a region that is compiled once for several calls is planned by none of them")
-            parts, report = self._planned(gm, joint_inputs, compiler, num_fwd_outputs, static_lifetime_input_indices)
+            with _without_collections():
+                parts, report = self._planned(gm, joint_inputs, compiler, num_fwd_outputs, static_lifetime_input_indices)
         except LimitError:
             raise
         except Exception as e:
@@ -178,7 +180,7 @@ class Partitioner(CustomPartitionerFn):
             lower()
         if compiler == "inductor" and self.cost is None:
             with torch._functorch.config.patch(activation_memory_budget=1.0):
-                parts = _min_cut(fx.GraphModule(gm, copied(gm.graph)), joint_inputs, compiler, num_fwd_outputs, static)
+                parts = _min_cut(gm, joint_inputs, compiler, num_fwd_outputs, static)  # the plans have a copy of the graph
             try:
                 kernels = plans.kernels(*parts)
             except Unsupported:
@@ -191,6 +193,18 @@ class Partitioner(CustomPartitionerFn):
         if compiler == "inductor":
             hand_over(graph, copied_inputs(gm))
         return split(gm, planned.step, graph, static), planned.report
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Collect no garbage: all that planning makes is in use until its end, and to look through all of PyTorch takes long."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _region(gm: fx.GraphModule) -> bool:

@@ -82,7 +82,7 @@ class Plans:
         if asked.updates is not None:
             before = set(graph.nodes)
             behind |= set(self._updated(graph).nodes) - before
-        kernels = Fused(Step(graph, self.count), behind, self.step.device)
+        kernels = Fused(Step(graph, self.count, lambda node: 0.0), behind, self.step.device)  # which prices kernels itself
         # They are there from their first reader to the last of the backward pass, if they are not handed over as they are.
         inputs = copied_inputs(self.gm)
         copies, peak, found = sum(inputs.values()), kernels.peak(), self._plan(kernels.problem())

@@ -271,4 +271,14 @@ def split(gm: fx.GraphModule, step: Step, planned: Planned, static: Optional[Seq
     for n in backward.nodes:
         if n.op in ("call_function", "get_attr"):
             n.meta["autograd_backward"] = True
-    return fx.GraphModule(gm, forward), fx.GraphModule(gm, backward)
+    return _module(gm, forward), _module(gm, backward)
+
+
+def _module(gm: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:
+    """Return a module of a graph, whose code is written when it is called: Inductor, which lowers the graph, does not."""
+    try:
+        from torch.fx._lazy_graph_module import _make_graph_module as make  # lazy where torch.compile asks for it
+    except ImportError:
+        make = fx.GraphModule
+    module: fx.GraphModule = make(gm, graph)
+    return module
