@@ -158,6 +158,27 @@ class TestFused(unittest.TestCase):
         self.assertTrue(erfs)
         self.assertFalse(between.intersection(erfs))
 
+    def test_the_gradient_of_an_embedding_is_there_once(self) -> None:
+        """Inductor adds up rows in the tensor of zeros that the operators have as their input."""
+        network = nn.Sequential(nn.Embedding(4096, 64), nn.Linear(64, 8))
+        inputs = (torch.randint(0, 4096, (8, 16)),)
+
+        class Mean(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.network = network
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                y: torch.Tensor = self.network(x).square().mean()
+                return y
+
+        _, ((forward, backward),), count = step(min_cut_rematerialization_partition, Mean(), inputs)
+        graph, behind = rejoin(forward.graph, backward.graph, count)
+        kernels = Fused(Step(graph, count), behind, DEFAULT)
+        rows = [t for t in kernels.tensors if t["bytes"] == 4096 * 64 * 4 and not t.get("resident")]
+        self.assertEqual(len(rows), 1, rows)
+        self.assertTrue(rows[0]["output"])
+
 
 if __name__ == "__main__":
     unittest.main()

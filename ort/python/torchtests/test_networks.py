@@ -7,7 +7,8 @@ Each is traced once and planned for each limit (steps.py), with PyTorch's own ke
 - the profiler sees no more bytes than the plan says, but for workspaces of kernels;
 - with Inductor's decompositions, the bits are those of the same graph from PyTorch's min-cut.
 
-Through Inductor the steps are in float64, where rounding cannot hide a fault. A network that
+Through Inductor the steps are in float64, where rounding cannot hide a fault, and kernels that
+need more than the limit by Inductor's account give a warning. A network that
 computes in float32 all the same may differ by a few times what min-cut's kernels differ.
 """
 
@@ -81,7 +82,9 @@ def check_inductor(case: unittest.TestCase, network: Network) -> None:
             (report,) = partitioner.reports
             settings.rounded(Rounded(network.name, limit, report, distances[limit], beside, compiled.seconds[limit]))
             case.assertLess(distances[limit], _ROUNDING if beside is None else _BESIDE * beside)
-            case.assertIsNotNone(report.kernels_bytes)
+            assert report.kernels_bytes is not None and report.limit_bytes is not None
+            # Kernels above the limit are never silent.
+            case.assertTrue(report.kernels_bytes <= report.limit_bytes or compiled.warnings[limit], report)
 
 
 class _Networks(unittest.TestCase):

@@ -74,6 +74,17 @@ def _resnet50() -> Step:
         return Step(Loss(torchvision.models.resnet50()), (torch.empty(32, 3, 224, 224), torch.empty(32, dtype=torch.long)))
 
 
+def _patches() -> nn.Module:
+    """A network whose images are most of what it holds, and more than its activations."""
+    return nn.Sequential(nn.Conv2d(3, 16, 8, 8), nn.GELU(), nn.Flatten(2), nn.Linear(64, 32), nn.GELU(), nn.Flatten(), nn.Linear(512, 10))
+
+
+def _blocks() -> nn.Module:
+    """Two convolutions with BatchNorm: as kernels they miss a limit that operators meet."""
+    layers = [layer for k in range(2) for layer in (nn.Conv2d(16 if k else 3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU())]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
+
+
 class TestPromise(unittest.TestCase):
     def test_kernels_are_counted(self) -> None:
         """A limit holds for Inductor's kernels by its own account, or a warning has both figures."""
@@ -110,6 +121,22 @@ class TestPromise(unittest.TestCase):
                     assert report.kernels_bytes is not None and report.limit_bytes is not None
                     self.assertGreater(report.repeated, 0)
                     self.assertLessEqual(report.kernels_bytes, report.limit_bytes)
+
+    def test_small_networks(self) -> None:
+        """Where copies of images and weights are much of a step, its kernels need no more than the limit or the plan, and a missed limit is said."""
+        for make, size in ((_patches, 64), (_blocks, 32)):
+            torch.manual_seed(1)
+            step = Step(Loss(make()).double(), (torch.randn(8, 3, size, size, dtype=torch.double), torch.randint(0, 10, (8,))))
+            for limit in ("80%", "60%", "40%"):
+                with self.subTest(make.__name__, limit=limit), warnings.catch_warnings(record=True) as found:
+                    warnings.simplefilter("always", onnxmem_torch.PlanWarning)
+                    report = step.report(onnxmem_torch.Partitioner(limit))
+                    assert report.kernels_bytes is not None and report.limit_bytes is not None
+                    said = [str(w.message) for w in found if issubclass(w.category, onnxmem_torch.PlanWarning)]
+                    self.assertLessEqual(report.kernels_bytes, max(report.limit_bytes, report.peak_bytes))
+                    self.assertEqual(len(said), report.kernels_bytes > report.limit_bytes, said)
+                    if make is _patches and said:
+                        self.assertRegex(said[0], r"and copies of [\d.]+ MiB in another layout")
 
     def test_a_missed_limit_has_a_bound_of_the_same_kernels(self) -> None:
         """What every plan needs is never more than the smallest plan has."""

@@ -14,60 +14,12 @@ from typing import Any, Optional
 
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 
 from ._costs import Device, flops
+from ._loops import HEAVY, INLINED_READS, INTO, ROWS, WINDOWS, loops, name, reduces
 from ._step import Step, Unsupported, behind, results
 from ._storages import concrete, elements, symbolic, tensors
-
-#: Operators beside those that are tagged pointwise that Inductor has loops for, by name.
-_LOOPS = frozenset(
-    """
-    _softmax _softmax_backward_data _log_softmax _log_softmax_backward_data _to_copy _unsafe_index amax amin any all
-    argmax argmin arange bernoulli cat clone constant_pad_nd copy convert_element_type cumsum embedding empty_like flip
-    full full_like gather index index_select inductor_lookup_seed inductor_random inductor_randint iota max mean min
-    native_batch_norm_backward native_group_norm native_layer_norm new_zeros nll_loss_forward nll_loss_backward ones_like
-    prod rand rand_like randn_like repeat scalar_tensor select_scatter slice_scatter std sum upsample_nearest2d var
-    var_mean where zeros zeros_like fma _low_memory_max_pool_with_offsets _low_memory_max_pool_offsets_to_indices
-    avg_pool2d avg_pool2d_backward
-    """.split()
-)
-
-#: Those of them that compute each element from one of the input, or from none.
-_MOVES = frozenset(
-    """
-    _to_copy arange clone constant_pad_nd copy convert_element_type empty_like embedding flip full full_like gather
-    index index_select iota new_zeros ones_like repeat scalar_tensor where zeros zeros_like _unsafe_index fma
-    """.split()
-)
-
-#: A value that is read more than once and depends on more tensors than this is written by
-#: Inductor (its realize_reads_threshold); others are computed wherever they are read.
-_INLINED_READS = 4
-
-#: Operators that read a few elements for each of the result, which Inductor computes where they are read.
-_WINDOWS = frozenset("_low_memory_max_pool_with_offsets avg_pool2d avg_pool2d_backward upsample_nearest2d".split())
-
-#: What a processor takes long to compute: Inductor writes it if it is read more than once.
-_HEAVY = frozenset("exp log log10 log1p log2 sigmoid tanh".split())
-
-#: Operators that read some rows of their first argument.
-_ROWS = frozenset(["embedding", "index", "_unsafe_index", "gather", "index_select"])
-
-
-def _name(node: fx.Node) -> str:
-    packet = getattr(node.target, "_overloadpacket", None)
-    return getattr(packet, "__name__", "")
-
-
-def loops(node: fx.Node) -> bool:
-    """Whether Inductor makes loops of an operator, which it fuses, and calls no library."""
-    return torch.Tag.pointwise in getattr(node.target, "tags", ()) or _name(node) in _LOOPS
-
-
-def reduces(node: fx.Node) -> bool:
-    """Whether the result of a loop has fewer elements than what it reads, or needs another loop first."""
-    return torch.Tag.pointwise not in getattr(node.target, "tags", ()) and _name(node) not in _MOVES
-
 
 def rejoin(forward: fx.Graph, backward: fx.Graph, count: int) -> tuple[fx.Graph, set[fx.Node]]:
     """Return the graphs of a partition as one joint graph, and what of it is of the backward pass.
@@ -104,7 +56,7 @@ def rejoin(forward: fx.Graph, backward: fx.Graph, count: int) -> tuple[fx.Graph,
 
 def _descriptions(graph: fx.Graph) -> list[Any]:
     count = len(results(graph, 0)[1])
-    described = list(torch.utils._pytree.arg_tree_leaves(graph.output_node().meta.get("desc", [None] * count)))
+    described = list(pytree.arg_tree_leaves(graph.output_node().meta.get("desc", [None] * count)))
     return described if len(described) == count else [None] * count
 
 
@@ -171,7 +123,7 @@ class Fused:
     def _reads_by(self, node: fx.Node) -> dict[int, int]:
         """Return the tensors of the problem that an operator reads, with the bytes that it reads of each."""
         reads: dict[int, int] = {}
-        rows = _name(node) in _ROWS
+        rows = name(node) in ROWS
         made = sum(elements(r) * r.element_size() for r in tensors(node) if r is not None) if rows else 0
         for m in node.all_input_nodes:
             for t, owner in zip(tensors(m), self.step.storages.owners[m]):
@@ -193,7 +145,7 @@ class Fused:
         heavy: list[bool] = []
         for i, n in enumerate(step.kernels):
             needs: dict[int, int] = {}
-            slow = _name(n) in _HEAVY and any(t is not None and t.device.type == "cpu" for t in tensors(n))
+            slow = name(n) in HEAVY and any(t is not None and t.device.type == "cpu" for t in tensors(n))
             for t, size in self._reads_of[i].items():
                 maker = step.tensors[t]["producer"]
                 if 0 <= maker < i and not written[maker] and maker not in memory and self._local(maker):
@@ -203,16 +155,21 @@ class Fused:
                     needs[t] = max(size, needs.get(t, 0))
             all_needs.append(needs)
             heavy.append(slow)
-            written.append(reduces(n) or slow or len(needs) > _INLINED_READS or bool(step.nodes[i].get("once")))
+            written.append(reduces(n) or slow or len(needs) > INLINED_READS or bool(step.nodes[i].get("once")))
         return all_needs, written
 
     def _local(self, operator: int) -> bool:
-        """Whether an operator and all its readers are loops of one pass, so that it may be in memory or not."""
+        """Whether an operator is a loop, as are all its readers, of one pass, so that it may be in memory or not."""
         made = [self.step.tensors[t] for t in self._makes[operator]]
         readers = {r for t in made for r in t["consumers"] if r != operator}
         if not readers or not self._loops[operator] or self.step.boundary in readers or any(t.get("output") for t in made):
             return False
-        return all(self._loops[r] and self._behind[r] == self._behind[operator] for r in readers)
+        return all((self._loops[r] or self._into(operator, r)) and self._behind[r] == self._behind[operator] for r in readers)
+
+    def _into(self, operator: int, reader: int) -> bool:
+        """Whether a reader writes into a copy of what an operator makes, and reads nothing else of it."""
+        node, made = self.step.kernels[reader], self.step.kernels[operator]
+        return name(node) in INTO and node.args[0] is made and made not in pytree.arg_tree_leaves(*node.args[1:], **node.kwargs)
 
     def _homes(self) -> list[set[int]]:
         """Return for each operator the kernels that compute it, by their last operators."""
@@ -239,7 +196,7 @@ class Fused:
         """
         memory = {self.step.tensors[t]["producer"] for k in range(len(self.members)) if k != self.boundary for t in self._writes[k]}
         written = self._look(memory)[1]
-        kept = [self.step.kernels[i] for i in memory if _name(self.step.kernels[i]) in _WINDOWS or (self._local(i) and not written[i])]
+        kept = [self.step.kernels[i] for i in memory if name(self.step.kernels[i]) in WINDOWS or (self._local(i) and not written[i])]
         return {m for n in kept for m in (n.users if self.step.storages.item(next(iter(n.users))) else [n]) if isinstance(m.meta["val"], torch.Tensor)}
 
     def _outside(self, kernel: int) -> dict[int, int]:
@@ -346,6 +303,10 @@ class Fused:
     def problem(self) -> dict[str, Any]:
         """Return the problem, which ``onnxmem order`` reads as JSON."""
         return {"name": "step", "mode": "training", "nodes": self.nodes, "tensors": self.tensors}
+
+    def operators(self, node: int) -> list[fx.Node]:
+        """Return what a node of the problem runs: nothing, if it is the boundary."""
+        return [] if node == self.boundary else [self.step.kernels[i] for i in self.members[node]]
 
     def steps(self, kernels: Sequence[int]) -> list[int]:
         """Return an order of kernels as one of operators.

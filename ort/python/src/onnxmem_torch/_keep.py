@@ -8,10 +8,15 @@ input alone, the same input is returned.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import fx
+
+from ._loops import loops, reduces
+from ._step import random
+from ._storages import looks, writes
 
 _library = torch.library.Library("onnxmem", "FRAGMENT")
 _library.define("keep(Tensor value) -> Tensor")
@@ -29,6 +34,33 @@ def keep(graph: fx.Graph, node: fx.Node) -> fx.Node:
     with value.fake_mode:
         kept.meta = {**node.meta, "val": torch.empty_like(value)}
     return kept
+
+
+def keep_all(graph: fx.Graph, backward: set[fx.Node]) -> None:
+    """Keep what a plan of operators has in memory, and Inductor might compute where it is read. backward are the nodes behind the boundary."""
+    for n in list(graph.nodes):
+        if n.op == "call_function" and n.all_input_nodes and _inlined(n, backward):
+            with graph.inserting_after(n):
+                kept = keep(graph, n)
+            n.replace_all_uses_with(kept, delete_user_cb=lambda user, kept=kept: user is not kept)
+            if n in backward:
+                backward.add(kept)
+
+
+def _inlined(node: fx.Node, backward: set[fx.Node]) -> bool:
+    """Whether Inductor might compute what an operator makes in its readers alone: they are loops of the same pass."""
+    if not isinstance(node.meta.get("val"), torch.Tensor) or looks(node) or writes(node) or random(node) or not loops(node) or reduces(node):
+        return False
+    return all(loops(r) and (r in backward) == (node in backward) for r in _readers(node))
+
+
+def _readers(node: fx.Node) -> Iterator[fx.Node]:
+    """List the operators that read a node or what looks at it."""
+    for user in node.users:
+        if looks(user):
+            yield from _readers(user)
+        else:
+            yield user
 
 
 def same(graph: fx.Graph, node: fx.Node, name: str) -> fx.Node:

@@ -6,7 +6,7 @@ library wants otherwise. So its own account of both graphs is compared with the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Optional
 
 import torch
@@ -116,3 +116,10 @@ def copied_inputs(gm: fx.GraphModule) -> dict[str, int]:
             if x.op == "placeholder" and fixed and value.dim() in (4, 5) and not value.is_contiguous(memory_format=layout):
                 copies.add(x)
     return {n.name: nbytes(n.meta["val"]) for n in copies}
+
+
+def copied_bytes(nodes: Iterable[fx.Node], copies: Mapping[str, int]) -> int:
+    """Return the bytes of the copies that convolutions among the nodes read."""
+    aten = torch.ops.aten
+    convolutions = (n for n in nodes if n.target in (aten.convolution.default, aten.convolution_backward.default))
+    return sum(copies.get(m.name, 0) for n in convolutions for m in n.all_input_nodes)

@@ -18,8 +18,9 @@ from torch import fx
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
 from ._curve import mib
+from ._keep import keep_all
 from ._limit import Limit, LimitError, PlanWarning, Report, parse, parse_extra
-from ._lowering import Lowering, copied_inputs, mark, marked
+from ._lowering import Lowering, mark, marked
 from ._planner import planner
 from ._plans import PlannedStep, Plans
 from ._rebuild import hand_over, order, split
@@ -175,7 +176,7 @@ class Partitioner(CustomPartitionerFn):
         self, gm: fx.GraphModule, joint_inputs: Sequence[object], compiler: str, num_fwd_outputs: int, static: Optional[list[int]]
     ) -> tuple[Parts, Report]:
         """Return a partition of the graph by a plan."""
-        plans = Plans(self, gm, num_fwd_outputs)
+        plans = Plans(self, gm, num_fwd_outputs, compiler == "inductor")
         if compiler == "inductor" and self.updates is not None:
             lower()
         if compiler == "inductor" and self.cost is None:
@@ -190,8 +191,9 @@ class Partitioner(CustomPartitionerFn):
         # Inductor has no kernel for a half, and draws by seeds, which may be done again.
         planned = plans.operators(halves=compiler != "inductor")
         graph = order(planned.step, planned.steps)
-        if compiler == "inductor":
-            hand_over(graph, copied_inputs(gm))
+        if compiler == "inductor" and plans.limit is not None:  # which no fused kernels meet
+            keep_all(graph.graph, graph.backward)
+        hand_over(graph, plans.copies)
         return split(gm, planned.step, graph, static), planned.report
 
 

@@ -12,7 +12,7 @@ from torch import fx
 from ._curve import mib
 from ._fusion import Fused, rejoin
 from ._limit import LimitError, Report, parse
-from ._lowering import copied_inputs
+from ._lowering import copied_bytes, copied_inputs
 from ._planner import Plan, plan
 from ._prepare import copied, dropouts, halve, prepare, product
 from ._rebuild import Planned, hand_over, order
@@ -43,11 +43,14 @@ class PlannedKernels:
 class Plans:
     """The plans of one joint graph for what a partitioner was asked for.
 
-    count is how many results of the graph are the forward pass's.
+    count is how many results of the graph are the forward pass's. For Inductor, convolutions
+    copy inputs of another layout.
     """
 
-    def __init__(self, asked: Partitioner, gm: fx.GraphModule, count: int) -> None:
+    def __init__(self, asked: Partitioner, gm: fx.GraphModule, count: int, inductor: bool = False) -> None:
         self.asked, self.gm, self.count = asked, gm, count
+        #: The inputs that convolutions copy, with the bytes of a copy.
+        self.copies = copied_inputs(gm) if inductor else {}
         #: The graph operator by operator, and its best order without repetitions.
         self.step = self._step(prepare(gm.graph, count))
         self.best = plan(self.step.problem(), None, asked.effort)
@@ -62,7 +65,8 @@ class Plans:
         step, found, warning = self.step, self.best, None
         if self.asked.updates is not None:
             step = self._step(self._updated(copied(step.graph)))
-            found = self._plan(step.problem())
+        if step is not self.step or self.copies:
+            found = self._plan(self._problem(step))
         assert found.peak_bytes is not None
         if self.asked.extra is not None or (self.limit is not None and self.limit < found.peak_bytes):
             step, found, warning = self._below(step, halves)
@@ -83,16 +87,16 @@ class Plans:
             before = set(graph.nodes)
             behind |= set(self._updated(graph).nodes) - before
         kernels = Fused(Step(graph, self.count, lambda node: 0.0), behind, self.step.device)  # which prices kernels itself
-        # They are there from their first reader to the last of the backward pass, if they are not handed over as they are.
-        inputs = copied_inputs(self.gm)
-        copies, peak, found = sum(inputs.values()), kernels.peak(), self._plan(kernels.problem())
+        # Copies are there from their first reader to the last of the backward pass, if their inputs are not handed over as they are.
+        copies, peak, found = sum(self.copies.values()), kernels.peak(), self._plan(kernels.problem())
         assert found.peak_bytes is not None
         ours, warning = asked.updates is not None or found.peak_bytes < 0.99 * peak, None
         copies = 0 if asked.updates is not None else copies  # an update writes to the parameter, not to a copy
         peak = found.peak_bytes if ours else peak
         if asked.extra is not None or (limit is not None and peak + copies > limit):
             ours, copies = True, 0
-            found = self._within(kernels.problem(), kernels.share) if limit is None else self._plan(kernels.problem(), limit, least=True)
+            problem = self._problem(kernels)
+            found = self._within(problem, kernels.share) if limit is None else self._plan(problem, limit, least=True)
             if limit is not None and not _meets(found, limit):
                 warning = self._missed(kernels, found, limit)
                 if warning is None:
@@ -103,7 +107,7 @@ class Plans:
             return PlannedKernels(None, kernels.step, report)
         planned = order(kernels.step, kernels.steps(found.steps or []), kernels.kept())
         if not copies:
-            hand_over(planned, inputs)
+            hand_over(planned, self.copies)
         return PlannedKernels(planned, kernels.step, report)
 
     def _missed(self, kernels: Fused, found: Plan, limit: int) -> Optional[str]:
@@ -111,16 +115,24 @@ class Plans:
         asked, step = self.asked, self.step
         if asked.updates is not None:
             step = self._step(self._updated(copied(step.graph)))
-        other = self._plan(step.problem(), limit, least=True)
+        other = self._plan(self._problem(step), limit, least=True)
         if other.peak_bytes is None or found.peak_bytes is None or other.peak_bytes < found.peak_bytes:
             return None
-        text = _why(kernels, found, limit, proven=other.feasible is False)
+        text = self._why(kernels, found, proven=other.feasible is False)
         if asked.strict:
             raise LimitError(text)
         return text
 
     def _step(self, graph: fx.Graph) -> Step:
         return Step(graph, self.count, self.asked.cost)
+
+    def _problem(self, step: Union[Step, Fused]) -> dict[str, Any]:
+        """Return a problem in which each convolution has room for the copies that it reads."""
+        problem = step.problem()
+        if self.copies:
+            copying = [copied_bytes(step.operators(k), self.copies) for k in range(len(problem["nodes"]))]
+            problem["nodes"] = [{**n, "workspace": n.get("workspace", 0) + size} if size else n for n, size in zip(problem["nodes"], copying)]
+        return problem
 
     def _plan(self, problem: Mapping[str, Any], limit: Optional[Union[int, str]] = None, least: bool = False) -> Plan:
         found = plan(problem, limit, self.asked.effort, least)
@@ -161,13 +173,13 @@ class Plans:
         limit, extra = self.limit, self.asked.extra or 0
         names = [n.name for n in dropouts(step.graph)] if halves else []
         halved = self._step(halve(step.graph, names)) if names else step
-        found, warning = (self._within(halved.problem()), None) if limit is None else self._search(halved, limit)
+        found, warning = (self._within(self._problem(halved)), None) if limit is None else self._search(halved, limit)
         assert found.steps is not None
         again = {halved.kernels[s].name for s, count in Counter(found.steps).items() if count > 1 and s != halved.boundary}
         few = [n for n in names if product(n) in again]
         if len(few) < len(names):
             other = self._step(halve(step.graph, few))
-            joined = self._plan(other.problem(), limit if limit and found.feasible else found.peak_bytes)
+            joined = self._plan(self._problem(other), limit if limit and found.feasible else found.peak_bytes)
             if joined.feasible and (limit is not None or joined.extra_percent <= extra):
                 return other, joined, warning
         return halved, found, warning
@@ -187,36 +199,37 @@ class Plans:
 
     def _search(self, step: Step, limit: int) -> tuple[Plan, Optional[str]]:
         """Return a plan below the limit, else the smallest that is found, with a text that says so."""
-        found = self._plan(step.problem(), limit, least=True)
-        return found, None if _meets(found, limit) else _why(step, found, limit)
+        found = self._plan(self._problem(step), limit, least=True)
+        return found, None if _meets(found, limit) else self._why(step, found)
+
+    def _why(self, step: Union[Step, Fused], found: Plan, proven: bool = True) -> str:
+        """Say that the limit is missed, what no plan can go below, and the peak of the smallest that is there.
+
+        step and found are the problem and its smallest plan. proven is whether a proof for this
+        problem is one for the step.
+        """
+        why = "is impossible for this step" if found.feasible is False and proven else "was not met: no plan was found"
+        return f"a limit of {mib(self.limit or 0)} {why}: {_bound(step, found, self.copies)}; the smallest plan found has {mib(found.peak_bytes or 0)}"
 
 
 def _meets(found: Plan, limit: int) -> bool:
     return bool(found.feasible) or (found.peak_bytes is not None and found.peak_bytes <= limit)
 
 
-def _why(step: Union[Step, Fused], found: Plan, limit: int, proven: bool = True) -> str:
-    """Say that a limit is missed, what no plan can go below, and the peak of the smallest that is there.
-
-    step and found are the problem and its smallest plan. proven is whether a proof for this
-    problem is one for the step.
-    """
-    why = "is impossible for this step" if found.feasible is False and proven else "was not met: no plan was found"
-    return f"a limit of {mib(limit)} {why}: {_bound(step, found)}; the smallest plan found has {mib(found.peak_bytes or 0)}"
-
-
 def _resident(step: Step) -> int:
     return sum(t["bytes"] for t in step.tensors if t.get("resident"))
 
 
-def _bound(step: Union[Step, Fused], found: Plan) -> str:
-    """Say what no plan can go below, and what is held there."""
+def _bound(step: Union[Step, Fused], found: Plan, copies: Mapping[str, int]) -> str:
+    """Say what no plan can go below, and what is held there. copies are inputs that convolutions copy, with their bytes."""
     least = found.least or {}
     held = [step.tensors[t] for t in least.get("tensors", [])]
     gradients = [t for t in held if t.get("kind") == "gradient"]
     where = {"start": "the inputs of the step", "end": "what is left at its end"}.get(least.get("at", ""), "")
     if not where and least.get("node") is not None:
         where = f"the node {step.nodes[least['node']]['name']} with what it reads and makes"
+        size = copied_bytes(step.operators(least["node"]), copies)
+        where += f" and copies of {mib(size)} in another layout" if size else ""
     if least.get("at") == "way":
         where = f"the way to {where or 'its end'}"
     largest = ", ".join(f"{t['name']} {mib(t['bytes'])}" for t in held[:3])

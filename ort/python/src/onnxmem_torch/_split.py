@@ -67,12 +67,12 @@ class Split:
 def below(
     nodes: list[Any], least: int, room: int, order: Order, blamed: Callable[[list[Any]], list[Any]], peak: Callable[[list[Any]], int]
 ) -> Optional[list[Any]]:
-    """Return kernels in an order whose peak is at most room, if taking some apart reaches that.
+    """Return kernels in an order whose peak is at most room, or the smallest, if taking some apart makes it smaller.
 
     least is the peak of the nodes as they are. blamed returns the kernels that make or read
     what is live at the peak of an order.
     """
-    best, splits = nodes, list[Split]()
+    best, splits, before = nodes, list[Split](), least
     for how in (parts, each):
         for _ in range(_ROUNDS):
             found = {n: several for n in blamed(best) for several in [how(n)] if len(several) > 1}
@@ -83,6 +83,8 @@ def below(
             best, least = order([m for n in best for m in (split[n].parts if n in split else [n])])
             if least <= room:
                 return _joined(best, room, splits, peak)
+    if least < before:
+        return _joined(best, least, splits, peak)
     for s in reversed(splits):
         s.join()
     return None

@@ -139,6 +139,10 @@ class Step:
         """Return the problem, which ``onnxmem order`` reads as JSON."""
         return {"name": name, "mode": "training", "nodes": self.nodes, "tensors": self.tensors}
 
+    def operators(self, node: int) -> list[fx.Node]:
+        """Return what a node of the problem runs: nothing, if it is the boundary."""
+        return self.kernels[node : node + 1]
+
     def _late(self) -> set[fx.Node]:
         late: set[fx.Node] = set()
         for n in self.graph.nodes:

@@ -102,6 +102,11 @@ def impure(node: fx.Node) -> bool:
     return bool(node.is_impure()) and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
 
 
+def looks(node: fx.Node) -> bool:
+    """Whether a node's operator returns its first argument's storage, as its schema says."""
+    return isinstance(node.target, torch._ops.OpOverload) and (node.target.is_view or node.target.name() in _LOOKS)
+
+
 def symbolic(node: fx.Node) -> bool:
     """Whether a node's value is a number that is known when the graph runs."""
     return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
@@ -137,13 +142,12 @@ class Storages:
                 if tensor is not None and owner is not None:
                     seen.setdefault(identity(tensor), owner)
                     first = first or owner
-        looks = isinstance(node.target, torch._ops.OpOverload) and (node.target.is_view or node.target.name() in _LOOKS)
         results: list[Optional[Owner]] = []
         for k, tensor in enumerate(tensors(node)):
             if tensor is None:
                 results.append(None)
             else:
-                results.append(seen.get(identity(tensor)) or (first if looks else None) or (node, k))
+                results.append(seen.get(identity(tensor)) or (first if looks(node) else None) or (node, k))
         return results
 
     def of(self, node: fx.Node) -> list[Owner]:
