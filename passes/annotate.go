@@ -62,6 +62,7 @@ func annotate(_ context.Context, s *State) error {
 	subgraphs := map[*graph.Graph]int{}
 	s.planBodies(p, r, nil, &resident, subgraphs)
 	s.planFolded(p, subgraphs)
+	s.planAttention(p)
 	s.planPrecision(p)
 	var err error
 	if p.KV, err = plan.KVOf(s.now.Model); err != nil { // also of a model that an earlier planning rewrote

@@ -177,7 +177,7 @@ func TestStateBetweenPasses(t *testing.T) {
 	const none, inferred, shared = "false 0 false 0 0 false", "true 0 false 0 0 false", "true 5 true 0 0 false"
 	ordered := fmt.Sprintf("true 5 true %d 0 false", r.Plan.Summary.PeakBytes)
 	placed := fmt.Sprintf("true 5 true %d %d ", r.Plan.Summary.PeakBytes, len(r.Plan.Buffers))
-	want := []string{none, none, none, none, none, none, inferred, inferred, inferred, shared, shared, shared, ordered, ordered, ordered, placed + "false", placed + "false", placed + "true"}
+	want := []string{none, none, none, none, none, none, none, inferred, inferred, inferred, shared, shared, shared, ordered, ordered, ordered, placed + "false", placed + "false", placed + "true"}
 	if !slices.Equal(seen, want) {
 		t.Errorf("saw  %q\nwant %q", seen, want)
 	}

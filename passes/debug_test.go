@@ -186,7 +186,7 @@ func TestPrinted(t *testing.T) {
 	}
 	all := print(passes.Options{Check: true})
 	for _, part := range []string{
-		"// before pass adapt\n" + given + "// after pass adapt: the same\n// after pass precision: the same\n// after pass train: the same\n", "// after pass infer\n" + typed + "// after pass fold: the same\n",
+		"// before pass adapt\n" + given + "// after pass adapt: the same\n// after pass attention: the same\n// after pass precision: the same\n// after pass train: the same\n", "// after pass infer\n" + typed + "// after pass fold: the same\n",
 		"// after pass annotate\n", `y = Mul(x, k) #mul @ arena:0:64  // float32[3]`,
 	} {
 		if !strings.Contains(all, part) {
@@ -195,7 +195,7 @@ func TestPrinted(t *testing.T) {
 	}
 	m, _ := graph.Parse("net", pool)
 	_, err := passes.Optimize(t.Context(), m, passes.Options{PrintAfter: []string{"ordr"}})
-	if want := `graph after pass "ordr": expected one of adapt, precision, train, inline, kv, infer, fold, `; err == nil || !strings.HasPrefix(err.Error(), want) {
+	if want := `graph after pass "ordr": expected one of adapt, attention, precision, train, inline, kv, infer, fold, `; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -42,7 +42,9 @@ var exclusions = []Exclusion{
 	{A: "train", B: "state", Why: "a training graph keeps its parameters and states by itself"},
 	{A: "train", B: "kv-capacity", Why: "a training step has no caches of keys and values: plan the decoder for inference"},
 
-	{A: "attention", B: "inline functions", Why: "attention that keeps no scores is a call of a function"},
+	{A: "attention", B: "inline functions", Why: "with it, functions are replaced already, and attention of a step is a call of one"},
+	{A: "attention of a model", B: "ranges", Why: "the nodes that stand for attention are those of one length: plan each length with it"},
+	{A: "attention of a model", B: "train", Why: "a step has attention of its own, whose gradient needs no scores either"},
 
 	{A: "precision", B: "kv-capacity", Why: "that the rewritten decoder hides the tokens to come is shown for graphs without casts"},
 
@@ -85,7 +87,6 @@ func Needs() []Need {
 		list = append(list, Need{A: name, B: []string{"adapters"}, Why: "it says how adapters are made", Command: true})
 	}
 	return append(list,
-		Need{A: "attention", B: []string{"train"}, Why: step, Command: true},
 		Need{A: "all fused gradients", B: []string{"train"}, Why: step, Command: true},
 		Need{A: "group-set", B: []string{"group"}, Why: "it sets constants of a group", Command: true},
 		Need{A: "loss-scale-set", B: []string{"dynamic scale"}, Why: "it sets constants of that scale", Command: true},

@@ -29,6 +29,7 @@ func optionFeatures() []Feature {
 	return []Feature{
 		{"ranges", "--dim NAME=LOW..HIGH", "Ranges", (*Options).ranged},
 		{"train", "--train", "Train", func(o *Options) bool { return o.Train != nil }},
+		{"attention of a model", "--attention without --train", "Attention", func(o *Options) bool { return o.Attention }},
 		{"precision", "--precision", "Precision", func(o *Options) bool { return o.Precision != nil }},
 		{"adapters", "--lora", "LoRA", func(o *Options) bool { return o.LoRA != nil }},
 		{"state", "--state", "States", func(o *Options) bool { return len(o.States) > 0 || o.StatesAuto }},

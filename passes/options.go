@@ -78,6 +78,11 @@ type Options struct {
 	// alone, and what Train.Trainable matches; running statistics are frozen. nil: none.
 	LoRA *lora.Options
 
+	// Attention first replaces attention that the graph spells out as products and a Softmax by the
+	// operator Attention of opset 23, which needs no scores in memory. Results differ by rounding. A
+	// training step has autodiff.Options.Attention instead.
+	Attention bool
+
 	// Precision first puts the graph into 16 bits: autocast, if it is trained. nil: it keeps
 	// its types.
 	Precision *Precision

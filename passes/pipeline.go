@@ -10,6 +10,7 @@ import (
 func Default() []Pass {
 	return []Pass{
 		{Name: "adapt", Doc: "add low-rank adapters to a model that is to be trained, if asked", Run: adapt},
+		{Name: "attention", Doc: "replace attention that is spelled out by one operator, if asked", Run: replaceAttention},
 		{Name: "precision", Doc: "put the graph into 16 bits, if asked", Run: putInto16Bits},
 		{Name: "train", Doc: "make a training graph of an inference model, if asked", Run: train},
 		{Name: "inline", Doc: "replace calls of local functions by their bodies, if asked", Run: inline},
@@ -38,6 +39,9 @@ var constraints = []struct {
 }{
 	{"adapt", "train", false, "the step trains the adapters"},
 	{"adapt", "precision", false, "adapters run in 16 bits, too"},
+	{"attention", "precision", false, "the operator runs in 16 bits, and casts would stand among the nodes that it replaces"},
+	{"attention", "kv", false, "caches are found among the nodes that run"},
+	{"attention", "infer", false, "the nodes that it adds need types"},
 	{"precision", "train", false, "gradients flow through the casts, so that parameters stay float32"},
 	{"precision", "inline", false, "local functions are replaced by their bodies before"},
 	{"precision", "kv", false, "caches are found among the nodes that run"},

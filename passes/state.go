@@ -45,6 +45,7 @@ type State struct {
 	costs  costs.Model
 
 	adapters    *lora.Record      // of the pass adapt; nil without Options.LoRA
+	attended    []string          // results of nodes Attention that Options.Attention added; nil: none
 	cast        *precision.Report // nil without Options.Precision
 	step        *autodiff.Step    // nil without Options.Train
 	kvStates    []string          // INPUT=OUTPUT of the caches of the pass kv

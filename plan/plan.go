@@ -65,6 +65,9 @@ type Plan struct {
 	// Folded describes the nodes of the source that were computed from constants;
 	// nil: none were.
 	Folded *Folded `json:"folded,omitempty"`
+	// Attention lists the results of attention that the source spells out as products and a Softmax
+	// and that one node computes here, in the order of the source's nodes; nil: it was not looked for.
+	Attention []string `json:"attention,omitempty"`
 	// Precision describes the graph in 16 bits that the plan is of; nil: it was not put into these.
 	Precision *Precision `json:"precision,omitempty"`
 	// Slices describes the regions that run in slices; nil if there are none.

@@ -86,7 +86,7 @@ type TrainFlags struct {
 	KeepGradients    bool               `group:"training" seldom:"" help:"Make the gradients of the parameters outputs."`
 	NoLean           []string           `group:"training" seldom:"" placeholder:"NAME" help:"Disable techniques that reduce the memory of gradients: ${leaners}."`
 	FusedGradients   string             `group:"training" seldom:"" enum:"auto,on,off,all" default:"auto" help:"Large gradients as one node each. on: those of a convolution's weights are nodes of domain onnxmem, functions for other runtimes, that onnxmem run computes without copies; all: others, too; off: none. Default: on, but off with --runtime and --inline-functions."`
-	Attention        bool               `group:"training" seldom:"" help:"Keep no attention scores, recompute them. One node does so in the backward pass, some rows at a time. Results differ by rounding."`
+	Attention        bool               `group:"model" seldom:"" help:"Keep no attention scores: one node computes attention that is spelled out as products and a Softmax. With --train another recomputes scores in the backward pass. Results differ by rounding."`
 	DecayAll         bool               `group:"training" seldom:"" help:"Apply weight decay to biases and normalisation weights, too."`
 }
 

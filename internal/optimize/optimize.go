@@ -184,6 +184,7 @@ func (t *Task) Options() (passes.Options, error) {
 	if opt.Train, err = t.Training(); err != nil {
 		return opt, err
 	}
+	opt.Attention = t.Attention && opt.Train == nil
 	if opt.LoRA, err = t.Adapters(); err != nil {
 		return opt, err
 	}

@@ -100,10 +100,17 @@ func (c *evaluation) attend(q, k, v *Tensor, scale, softcap float64, mask func(b
 				uncertain = max(uncertain, sum)
 			}
 		}
-		lse := logSumExp(row)
+		most := math.Inf(-1)
+		for _, x := range row {
+			most = math.Max(most, x)
+		}
+		total := 0.0 // of exponentials of differences: beside a mask of -1e38 a logarithm is nothing
+		for _, x := range row {
+			total += math.Exp(x - most)
+		}
 		for j := range keys {
-			p := math.Exp(row[j] - lse)
-			if math.IsInf(lse, -1) {
+			p := math.Exp(row[j]-most) / total
+			if math.IsInf(most, -1) {
 				p = 0 // all keys are masked
 			}
 			stages[3].F[first+j] = p

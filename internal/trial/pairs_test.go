@@ -156,6 +156,9 @@ func excluded(asked []string) (list []passes.Exclusion) {
 	for _, x := range asked {
 		all = append(all, implied[x]...)
 	}
+	if slices.Contains(asked, "attention") && !slices.Contains(asked, "train") {
+		all = append(all, "attention of a model")
+	}
 	for _, x := range passes.Exclusions() {
 		if slices.Contains(all, x.A) && slices.Contains(all, x.B) {
 			list = append(list, x)

@@ -52,13 +52,19 @@ func (v *verifier) capacity() bool {
 	return true
 }
 
-// halved calls the prover of forward passes for a model in 16 bits that is no step.
-func (v *verifier) halved() {
+// forward calls the prover of forward passes for a model in 16 bits, or with attention that the source
+// spells out, that is no step.
+func (v *verifier) forward() {
 	plain := v.withoutAdded()
 	main, bodies := unchanged.ReplacedBy(v.Plan.Folded)
-	v.r.Precision = training.ProveForward(v.Subject, training.Step{
+	line := training.ProveForward(v.Subject, training.Step{
 		Graph: plain.g, Originals: plain.originals, Made: training.Otherwise(main), InBodies: training.Otherwise(bodies),
 	})
+	if v.Plan.Precision != nil {
+		v.r.Precision = line
+	} else {
+		v.r.Attention = line
+	}
 }
 
 // step calls the prover of training steps. What runs in slices is not compared with the source.

@@ -65,6 +65,7 @@ var checkers = []struct {
 	{prover: "ranges", fields: "ranges.refusal", claim: "ranges.refusal"},
 	{prover: "ranges", fields: "ranges.sizes.{factor, powers}", claim: "ranges.sizes"},
 	{prover: "caches", fields: "kv.{capacity, new, dimension, index, masks}, kv.caches.{past, present, axis}", claim: "kv"},
+	{prover: "attention", fields: "attention", claim: "attention"},
 	{prover: "precision", fields: "precision.type, precision.operators.{op, half, full}"},
 	{prover: "precision", fields: "precision.casts.{tensor, of}", claim: "precision.casts"},
 	{prover: "precision", fields: "precision.kept.{tensor, why}", claim: "precision.kept"},

@@ -101,8 +101,8 @@ func (v *verifier) sameNodes() bool {
 		v.step()
 		return true
 	}
-	if v.Plan.Precision != nil {
-		v.halved()
+	if v.Plan.Precision != nil || v.Plan.Attention != nil && v.Plan.KV == nil {
+		v.forward()
 		return true
 	}
 	if v.Plan.Slices != nil || v.encodedAnew() {
@@ -128,10 +128,10 @@ func (v *verifier) withoutAdded() *scope {
 }
 
 // encodedAnew reports whether the file's graph is not the source's with changes: a training
-// step of an inference model, a graph in 16 bits, a decoder with caches of fixed capacity, or one in which
+// step of an inference model, a graph in 16 bits or with attention of one node, a decoder with caches of fixed capacity, or one in which
 // the calls of local functions were replaced.
 func (v *verifier) encodedAnew() bool {
-	if v.Plan.KV != nil || v.Plan.Precision != nil {
+	if v.Plan.KV != nil || v.Plan.Precision != nil || v.Plan.Attention != nil {
 		return true
 	}
 	return isStep(v.Model) != isStep(v.Source) || calls(v.Source, v.Source) && !calls(v.Model, v.Source)

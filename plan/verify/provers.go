@@ -131,6 +131,11 @@ var provers = []prover{
 		reduces: "the peak or the arena of the core, and sums of costs",
 	},
 	{
+		name: "attention", fields: []string{"attention"}, files: []string{"attention.go"}, run: (*verifier).attention,
+		assumes: "that Attention of opset 23 is what its name says; a query that sees no key is claimed",
+		reduces: "each listed tensor is made by one; queries, keys and values are elements of the source's in their places, the scale and masks are those of the source's scores",
+	},
+	{
 		name: "precision", fields: []string{"precision"}, files: []string{"precision.go"}, run: (*verifier).precision,
 		assumes: "that rounding to 16 bits is what was asked for; the reasons why tensors stay float32 are claimed",
 		reduces: "each listed cast is one between float32 and the 16-bit type; the graph without them is what the provers of the source and of training compare",

@@ -40,6 +40,8 @@ type Report struct {
 	Training string `json:"training,omitempty"`
 	// Precision says, of a model in 16 bits whose source is available, what was compared with it.
 	Precision string `json:"precision,omitempty"`
+	// Attention says the same of a model in which one node computes what the source spells out.
+	Attention string `json:"attention,omitempty"`
 
 	// Replay is the result of repeating the searches of certificates of kind
 	// search, if it was asked for.
@@ -98,6 +100,7 @@ const (
 	CodeSubgraph    = "subgraph"         // the list of bodies
 	CodeProgram     = "program-order"    // of the input file
 	CodeRepetition  = "repetition"       // a step that is marked as a repetition but is none
+	CodeAttention   = "attention"        // attention that no one node computes, though the plan says so
 	CodePrecision   = "precision"        // a graph in 16 bits that is not what the plan says
 	CodeFolded      = folding.Code       // initializers in the place of nodes of the source
 	CodeKV          = caches.Code        // caches of a fixed capacity
@@ -117,7 +120,7 @@ var Codes = []string{
 	CodeRange, CodeStacking, CodeTable, CodeAlignment, CodeOffset, CodeOrder, CodeLoad, CodeMissing,
 	CodeDuplicate, CodeUnknown, CodeTensorOrder, CodeDynamic, CodeSize, CodeLifetime, CodeKind,
 	CodeBounded, CodePool, CodeView, CodeInplace, CodeAlias, CodeUpdate, CodeWorkspace, CodeOverlap,
-	CodeSubgraph, CodeProgram, CodeRepetition, CodePrecision, CodeFolded, CodeKV, CodeSlices, CodeSwap, CodeLimit,
+	CodeSubgraph, CodeProgram, CodeRepetition, CodeAttention, CodePrecision, CodeFolded, CodeKV, CodeSlices, CodeSwap, CodeLimit,
 	CodeFrontier, CodeCertificate, CodeTraffic, CodeSummary, CodeAnnotation,
 }
 
@@ -138,6 +141,9 @@ func (r *Report) String() string {
 		}
 		if r.Precision != "" {
 			fmt.Fprintf(&b, "precision: %s\n", r.Precision)
+		}
+		if r.Attention != "" {
+			fmt.Fprintf(&b, "attention: %s\n", r.Attention)
 		}
 		if r.Training != "" {
 			fmt.Fprintf(&b, "training: %s\n", r.Training)

@@ -61,8 +61,8 @@ func Prove(s *subject.Subject, graphs []*graph.Graph) {
 	// The source of a training step, or of inlined functions, lacks nodes of the graph
 	// that was folded.
 	// That of a decoder that was rewritten has other lengths.
-	// That of a graph in 16 bits lacks its casts.
-	if v.Source == nil || v.Plan.KV != nil || v.Plan.Precision != nil && v.Plan.Source != (plan.File{}) || v.Plan.Mode == "training" || len(v.Source.Functions) > 0 {
+	// That of a graph in 16 bits lacks its casts, and that of one with attention spells it out.
+	if v.Source == nil || v.Plan.KV != nil || (v.Plan.Precision != nil || v.Plan.Attention != nil) && v.Plan.Source != (plan.File{}) || v.Plan.Mode == "training" || len(v.Source.Functions) > 0 {
 		v.Claim("folded")
 		return
 	}

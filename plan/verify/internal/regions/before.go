@@ -47,7 +47,7 @@ func (v *prover) beforeSlices() *before {
 	if was, err := plan.KVOf(source); v.Plan.KV != nil && (err != nil || was == nil) {
 		return nil
 	}
-	if v.Plan.Precision != nil {
+	if v.Plan.Precision != nil || v.Plan.Attention != nil {
 		return nil
 	}
 	for _, f := range source.Functions {

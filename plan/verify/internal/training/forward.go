@@ -197,6 +197,9 @@ func (p *prover) made(t, of graph.TensorID) string {
 	if isAttention(n, old) {
 		return p.attended(t, of)
 	}
+	if p.isSpelled(n, old) {
+		return p.spell(t, of)
+	}
 	want := p.upgraded(n, old)
 	if p.step.Made.Products[x.Name] || n.Op != want.op || n.Domain != old.Domain || n.Overload != old.Overload {
 		return p.replaced(t, of)

@@ -9,7 +9,9 @@
 //	forward.go    the nodes that the loss needs, compared with the source's
 //	bodies.go     those of bodies
 //	adapters.go   low-rank adapters beside them
-//	attention.go attention that keeps no scores
+//	attention.go  attention that keeps no scores, with a gradient
+//	spelled.go    attention of the opset for what the source spells out
+//	layout.go     which elements of a tensor another one has
 //	replaced.go   operators that others replace
 //	opsets.go     what an older node of the source is in opset 18
 //	loss.go       the loss
@@ -28,6 +30,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/constant"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/same"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
@@ -43,6 +46,8 @@ const none = subject.None
 const (
 	opset  = 18
 	newest = 22
+	// withAttention is the first version that has Attention.
+	withAttention = 23
 )
 
 // Step is a step, without the nodes that run again and transfers.
@@ -69,14 +74,17 @@ type prover struct {
 	to      int64        // and in the file
 	// inference: the file is no step, but the source in 16 bits
 	inference bool
+	values    []*ops.Value // of the source, known elements by tensor; with attention in the plan
 	same      same.Node
 	names     map[graph.TensorID][]string // further names of tensors that were made again
 	byName    map[string]graph.TensorID   // of the step
 	sources   map[string]graph.TensorID   // of the source, by name
-	casts     map[string]bool             // what the plan added to put the graph into 16 bits
-	copies    map[string]string           // parameters that are copies, with the initializer that each copies
-	adapters  *adapters                   // that the step has and the source has not
-	files     [2]*constant.Files          // of the step and of the source
+	// spelledOut has the results of attentions that were compared.
+	spelledOut map[string]bool
+	casts      map[string]bool    // what the plan added to put the graph into 16 bits
+	copies     map[string]string  // parameters that are copies, with the initializer that each copies
+	adapters   *adapters          // that the step has and the source has not
+	files      [2]*constant.Files // of the step and of the source
 
 	forward  []bool                    // by node: the loss needs it
 	pairs    []graph.TensorID          // by tensor: what it is in the source; none: not compared yet
@@ -103,7 +111,7 @@ func Prove(s *subject.Subject, step Step) string {
 func ProveForward(s *subject.Subject, step Step) string {
 	return prove(s, step, func(p *prover) []func() (string, error) {
 		p.inference = true
-		return []func() (string, error){p.opsets, p.results, p.compare}
+		return []func() (string, error){p.opsets, p.withTypes, p.results, p.compare, p.attentions}
 	})
 }
 
@@ -209,6 +217,9 @@ func (p *prover) opsets() (string, error) {
 			if p.to = p.Model.Opset(""); p.Plan.Precision != nil && p.to > want && p.to >= opset && p.to <= newest {
 				want = p.to
 			}
+			if p.Plan.Attention != nil {
+				want = max(want, withAttention)
+			}
 			if !p.inference {
 				want = max(want, opset)
 			}
@@ -245,7 +256,13 @@ func (p *prover) ends() (string, error) {
 // line is what was compared.
 func (p *prover) line() string {
 	if p.inference {
-		text := fmt.Sprintf("%s compared with the source, without %s", subject.Count(p.compared, "node"), subject.Count(len(p.casts), "cast"))
+		text := fmt.Sprintf("%s compared with the source", subject.Count(p.compared, "node"))
+		if p.casts != nil {
+			text += ", without " + subject.Count(len(p.casts), "cast")
+		}
+		if n := len(p.Plan.Attention); n > 0 {
+			text += fmt.Sprintf(", which spells out %s", subject.Count(n, "attention"))
+		}
 		for _, what := range sorted(p.claimed) {
 			text += ", " + what
 		}

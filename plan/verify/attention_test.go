@@ -1,0 +1,107 @@
+package verify_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
+)
+
+// spelledOut is attention as exporters write it: heads that share keys, a scale on both sides, a mask of
+// bools, NaN that become 0. What stands in brackets is what a source may have otherwise.
+const spelledOut = `
+	in x float32[2,4,6,8]
+	in z float32[2,4,6,8]
+	in k float32[2,2,6,8]
+	in v float32[2,2,6,8]
+	in u float32[2,2,6,8]
+	in keep bool[2,1,6,6]
+	in other bool[2,1,6,6]
+	in bias float32[1,4,6,6]
+	init c float32[] = [0.5]
+	init d float32[] = 0.5
+	init zero float32[] = [0.0]
+	init low float32[] = [-inf]
+	init two int64[1] = [2]
+	init [five int64[5] = [2, 2, 2, 6, 8]]
+	init four int64[4] = [2, 4, 6, 8]
+	k1 = Unsqueeze(k, two)
+	k2 = [Expand(k1, five)]
+	k4 = Reshape(k2, four)
+	v1 = Unsqueeze([v], two)
+	v2 = Expand(v1, five)
+	v4 = Reshape(v2, four)
+	kt = Transpose(k4) perm=[[0, 1, 3, 2]]
+	qs = Mul([x], c)
+	ks = Mul(kt, d)
+	t = MatMul(qs, ks)
+	a = Add(t, bias)
+	s = [Where(keep, a, low)]
+	w = Softmax(s) axis=[-1]
+	n = IsNaN(w)
+	p = Where(n, zero, w)
+	y = MatMul(p, v4)
+	r = Relu(y)
+	out r`
+
+// TestAttentionFromAnotherSource: a plan in which one node computes attention is valid with the source
+// that spells it out, and refused with one that spells another.
+func TestAttentionFromAnotherSource(t *testing.T) {
+	build := func(from, to string) text {
+		x := spelledOut
+		if from != "" {
+			if x = strings.Replace(x, "["+from+"]", to, 1); x == spelledOut {
+				t.Fatalf("%q is not in the text", from)
+			}
+		}
+		for _, s := range []string{"0.5", "0.0", "-inf", "five int64[5] = [2, 2, 2, 6, 8]", "Expand(k1, five)", "v", "[0, 1, 3, 2]", "x", "Where(keep, a, low)", "-1"} {
+			x = strings.Replace(x, "["+s+"]", s, 1)
+		}
+		return text{main: x, opset: 20}
+	}
+	source := build("", "").build(t)
+	r, err := passes.Optimize(t.Context(), source, passes.Options{Attention: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Plan.Attention) != 1 || r.Plan.Attention[0] != "y" {
+		t.Fatalf("attention: %q, want y", r.Plan.Attention)
+	}
+	file := encode(t, r.Model)
+	check := func(x text) *verify.Report {
+		t.Helper()
+		other := parse(t, encode(t, x.build(t)))
+		p := clone(t, r.Plan)
+		p.Source = plan.SourceOf(other)
+		p.Model = plan.SourceOf(parse(t, file))
+		report, err := verify.Plan(parse(t, file), p, verify.Options{Source: other})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return report
+	}
+	if report := check(build("", "")); !report.Valid || !strings.Contains(report.Attention, "spells out 1 attention") {
+		t.Fatalf("%v: %s", report, report.Attention)
+	}
+	for _, c := range []struct{ what, from, to string }{
+		{"another scale", "0.5", "0.25"},
+		{"what is no number becomes 1", "0.0", "1.0"},
+		{"a number that hides nothing", "-inf", "-1.0"},
+		{"other queries", "x", "z"},
+		{"other values", "v", "u"},
+		{"keys in another order", "[0, 1, 3, 2]", "[1, 0, 3, 2]"},
+		{"heads in another order", "Expand(k1, five)", "Concat(k1, k1) axis=1"},
+		{"another mask", "Where(keep, a, low)", "Where(other, a, low)"},
+		{"what is seen is hidden", "Where(keep, a, low)", "Where(keep, low, a)"},
+		{"no mask", "Where(keep, a, low)", "Identity(a)"},
+		{"a Softmax along another axis", "-1", "2"},
+	} {
+		if report := check(build(c.from, c.to)); report.Valid {
+			t.Errorf("%s: valid", c.what)
+		} else if code := report.Violations[0].Code; code != verify.CodeTraining {
+			t.Errorf("%s: %v", c.what, report.Violations[0])
+		}
+	}
+}
