@@ -42,7 +42,7 @@ func TestInputsDieApart(t *testing.T) {
 	if !ok {
 		t.Fatalf("no regions that run apart are estimated to need at most %d bytes", need)
 	}
-	m, err := x.apply(t.Context(), choices)
+	m, err := x.apply(t.Context(), x.search.Choices(choices))
 	if err != nil {
 		t.Fatal(err)
 	}

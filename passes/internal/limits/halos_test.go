@@ -37,7 +37,7 @@ func TestSlicesThatRunApart(t *testing.T) {
 		if !ok || len(list) != 1 {
 			t.Fatalf("apart %v: %d regions: expected one", apart, len(list))
 		}
-		sliced, err := x.apply(t.Context(), list)
+		sliced, err := x.apply(t.Context(), x.search.Choices(list))
 		if err != nil {
 			t.Fatal(err)
 		}

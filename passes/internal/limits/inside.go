@@ -70,7 +70,7 @@ func (w *weigher) outers(ctx context.Context) (list []*slicedModel, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if cheaper != best && cheaper.from.size(cheaper.choices) <= mostWithinNodes && cheaper.from.least(cheaper.choices) <= best.from.least(best.choices) {
+		if cheaper != best && cheaper.size <= mostWithinNodes && cheaper.from.least(cheaper.choices) <= best.from.least(best.choices) {
 			best = cheaper
 		}
 		if !slices.Contains(list, best) {

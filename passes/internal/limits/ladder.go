@@ -39,8 +39,8 @@ const (
 // cover has the cheapest regions for the targets from low to high.
 type cover struct {
 	low, high int64
-	choices   []*slicing.Choice // nil: no regions meet the targets
-	extra     float64           // of them, estimated, as a share of the time of a step
+	choices   []*slicing.Pick // nil: no regions meet the targets
+	extra     float64         // of them, estimated, as a share of the time of a step
 }
 
 // at returns the cover of a rung: at 0 is the largest target.
@@ -92,13 +92,16 @@ func (x *slicer) model(ctx context.Context, r *cover) (*slicedModel, error) {
 	if known {
 		return m, nil
 	}
-	m, err := x.apply(ctx, r.choices)
+	m, err := x.apply(ctx, x.search.Choices(r.choices))
+	if err == nil {
+		m.size = x.size(r.choices)
+	}
 	x.models[key] = m
 	return m, err
 }
 
 // keyOf identifies a list of regions and their numbers of slices.
-func keyOf(choices []*slicing.Choice) (key string) {
+func keyOf(choices []*slicing.Pick) (key string) {
 	for _, c := range choices {
 		key += fmt.Sprint(c.Start, c.End, c.Seed, c.Axis, c.Slices, " ")
 	}

@@ -71,7 +71,7 @@ func SlicesForPools(ctx context.Context, of Task) (*Chosen, error) {
 			continue
 		}
 		seen[key] = true
-		m, traffic, err := x.applyInPools(ctx, choices)
+		m, traffic, err := x.applyInPools(ctx, x.search.Choices(choices))
 		if err != nil {
 			return nil, err
 		}

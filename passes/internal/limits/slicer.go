@@ -302,10 +302,10 @@ func (x *slicer) rowsOfSource(g *graph.Graph, cut []slicing.Weight) (list []slic
 }
 
 // size returns the number of nodes, about, of the model with regions in slices.
-func (x *slicer) size(choices []*slicing.Choice) int {
+func (x *slicer) size(choices []*slicing.Pick) int {
 	nodes := len(x.base.Main.G.Nodes)
 	for _, c := range choices {
-		nodes += (c.Slices - 1) * len(c.Nodes)
+		nodes += (c.Slices - 1) * c.Nodes
 	}
 	return nodes
 }
@@ -318,6 +318,7 @@ type slicedModel struct {
 	calls   *slicing.Room  // of calls with nodes of slices; nil: there are none
 	names   [][]string     // if there are: of each region, those to which functions refer
 	from    *slicer
+	size    int     // the number of nodes, about
 	peak    int64   // by a fast search for the order
 	bound   int64   // no order of the sliced graph has a smaller peak
 	extra   float64 // share of the modelled time without slices

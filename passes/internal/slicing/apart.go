@@ -19,12 +19,18 @@ import (
 
 // apart is what the estimates of a region that runs apart share.
 type apart struct {
-	early   []int // the places of inputs that may die when all slices have taken their rows
-	rest    int64 // a bound on what is live while slices run beside rows of inputs and outputs, in bytes
-	least   int64 // a bound on the load for any number of slices, in bytes
-	rows    int64 // bytes of the outputs that slices make row by row
-	largest int64 // and of the largest of them
-	sums    int64 // bytes of the other outputs
+	early   []early // inputs that may die when all slices have taken their rows
+	rest    int64   // a bound on what is live while slices run beside rows of inputs and outputs, in bytes
+	least   int64   // a bound on the load for any number of slices, in bytes
+	rows    int64   // bytes of the outputs that slices make row by row
+	largest int64   // and of the largest of them
+	sums    int64   // bytes of the other outputs
+}
+
+// early is the place of an input in the list, and its bytes.
+type early struct {
+	input int
+	bytes int64
 }
 
 // apartCounts are the numbers of slices that are tried for regions that run apart. With
@@ -32,44 +38,47 @@ type apart struct {
 var apartCounts = []int{2, 3, 4, 6, 8}
 
 // runApart returns the fewest slices that bring the window below the limit if the region
-// runs apart, if they take less than that extra time; nil if there are none.
-func (c *candidate) runApart(limit int64, extra float64) *Choice {
-	if c.parts == nil {
-		c.parts = c.newApart()
-	}
-	if len(c.parts.early) == 0 || c.parts.least > limit {
-		return nil
+// runs apart, if they take less than that extra time.
+func (c *candidate) runApart(limit int64, extra float64) estimate {
+	none := estimate{x: -1}
+	if c.parts == nil || c.parts.least > limit {
+		return none
 	}
 	if last := c.measured(slices.Index(Counts, apartCounts[len(apartCounts)-1])); last.possible && c.parts.rest+last.inner > limit {
-		return nil
+		return none
 	}
 	for _, k := range apartCounts {
-		m := c.measured(slices.Index(Counts, k))
+		x := slices.Index(Counts, k)
+		m := c.measured(x)
 		if m.extra >= extra {
 			break
 		}
 		if !m.possible || c.peakApart(m, k) > limit {
 			continue
 		}
-		if t := (&Choice{Region: c.Region, Slices: k, Peak: c.peakApart(m, k), Extra: m.extra + c.rooms(nil)}); t.Extra < extra {
-			return t
+		if e := (estimate{x: x, peak: c.peakApart(m, k), extra: m.extra + c.rooms, apart: true}); e.extra < extra {
+			return e
 		}
 		break
 	}
-	return nil
+	return none
 }
 
-func (c *candidate) newApart() *apart {
-	a := &apart{rest: c.held}
-	for j, x := range c.Inputs {
-		if c.endsHere(x, func(axis int) bool { return axis != ops.Whole }) {
-			a.early = append(a.early, j)
-			a.rest -= c.p.whole(x)
+// apart returns what the estimates share if the region runs apart; nil if no input dies early.
+func (r *Region) apart(f frame) *apart {
+	a := &apart{rest: f.held}
+	for j, x := range r.Inputs {
+		if r.endsHere(x, func(axis int) bool { return axis != ops.Whole }) {
+			a.early = append(a.early, early{j, r.p.whole(x)})
+			a.rest -= r.p.whole(x)
 		}
 	}
-	for _, t := range c.Outputs {
-		bytes := c.p.whole(t)
-		if _, rows := c.axis[t]; rows {
+	if len(a.early) == 0 {
+		return nil
+	}
+	for _, t := range r.Outputs {
+		bytes := r.p.whole(t)
+		if _, rows := r.axisOf(t); rows {
 			a.rows += bytes
 			a.largest = max(a.largest, bytes)
 		} else {
@@ -77,19 +86,19 @@ func (c *candidate) newApart() *apart {
 		}
 	}
 	a.rest += a.sums
-	a.least = max(c.held, a.rest+a.rows+a.largest, c.other)
+	a.least = max(f.held, a.rest+a.rows+a.largest, f.other)
 	return a
 }
 
-// peakApart returns the estimated load of the window in bytes if the region runs apart in
-// k slices.
+// peakApart returns the estimated load of the window in bytes, as the candidate's, if the
+// region runs apart in k slices.
 func (c *candidate) peakApart(m *measure, k int) int64 {
 	parts, most, rest := int64(0), int64(0), c.held // of the inputs that die early: rows of all slices, and of the largest
-	for _, j := range c.parts.early {
-		if m.taken[j] > 0 {
-			rest -= c.p.whole(c.Inputs[j])
-			parts += m.taken[j]
-			most = max(most, m.taken[j])
+	for _, in := range c.parts.early {
+		if took := m.taken[in.input]; took > 0 {
+			rest -= in.bytes
+			parts += took
+			most = max(most, took)
 		}
 	}
 	rest += c.parts.sums

@@ -82,6 +82,9 @@ func (p *Program) newAttention(node int) *attention {
 	return a
 }
 
+// mostAlone is the largest number of readers that alone is asked about.
+const mostAlone = 2
+
 // alone reports whether so many nodes read a tensor, and nothing else wants it.
 func (p *Program) alone(t graph.TensorID, readers int) bool {
 	x := p.g.Tensors[t]

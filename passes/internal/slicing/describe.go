@@ -34,7 +34,7 @@ func (c *Choice) Describe() plan.SlicedRegion {
 	}
 	for _, t := range c.Outputs {
 		o := plan.SlicedOutput{Tensor: g.Tensors[t].Name}
-		if axis, rows := c.axis[t]; rows {
+		if axis, rows := c.axisOf(t); rows {
 			o.Axis = &axis
 		}
 		if x, stream := c.streams[t]; stream {

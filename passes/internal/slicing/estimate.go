@@ -27,7 +27,8 @@ func (r *Region) In(k int) *Choice {
 	return &Choice{Region: r, Slices: k, streams: r.streams(of, r.mayStream(), k)}
 }
 
-// frame is what the estimates of one region for all numbers of slices share.
+// frame is what the estimates of one region for all numbers of slices share. Bytes that live
+// before, over and behind the whole window are left out ([Program.across]).
 type frame struct {
 	held  int64 // bytes that are live while the slices run, without what they make
 	other int64 // the largest load of the nodes before and behind the slices
@@ -65,16 +66,13 @@ func (r *Region) frame() frame {
 		outputs[p.Of[t]] = true
 	}
 	loads := make([]int64, end+1)
-	for i := range p.Storages {
+	add := func(i int32) {
 		st := &p.Storages[i]
-		if st.Resident || st.First > r.End || st.Last < r.Start {
-			continue
-		}
 		first, last := 0, end-1
 		if st.First >= r.Start && p.g.Tensors[st.Tensors[0]].Maker >= 0 {
 			if first = step(st.First); r.has(st.First) {
-				if !outputs[int32(i)] {
-					continue
+				if !outputs[i] {
+					return
 				}
 				first = run + 1
 			}
@@ -97,6 +95,16 @@ func (r *Region) frame() frame {
 			loads[last+1] -= st.Bytes
 		}
 	}
+	for v := r.Start; v <= r.End; v++ {
+		for _, i := range p.begin[v] {
+			add(i)
+		}
+		for _, i := range p.end[v] {
+			if p.Storages[i].First < r.Start {
+				add(i)
+			}
+		}
+	}
 	for x := 1; x < end; x++ {
 		loads[x] += loads[x-1]
 	}
@@ -107,31 +115,6 @@ func (r *Region) frame() frame {
 		}
 	}
 	return f
-}
-
-// outputs returns the bytes of the tensors that the slices put together, but those that
-// are written over an input.
-func (r *Region) outputs(streams map[graph.TensorID]graph.TensorID) (bytes int64) {
-	seen := map[int32]bool{}
-	for _, t := range r.Outputs {
-		if _, stream := streams[t]; !stream && !seen[r.p.Of[t]] {
-			seen[r.p.Of[t]] = true
-			bytes += r.p.whole(t)
-		}
-	}
-	return bytes
-}
-
-// rooms returns the time in nanoseconds that it takes to make room for the outputs that
-// slices put together, but those that are written over an input.
-func (r *Region) rooms(streams map[graph.TensorID]graph.TensorID) (ns float64) {
-	for _, t := range r.Outputs {
-		_, rows := r.axis[t]
-		if _, stream := streams[t]; rows && !stream {
-			ns += r.p.Cost(cost.Work{Bytes: float64(r.p.g.Tensors[t].Bytes)})
-		}
-	}
-	return ns
 }
 
 // wholeTime returns the time of the region's nodes when they run whole.
@@ -214,7 +197,7 @@ func (r *Region) time(s *Slice, first bool) (ns float64) {
 	for _, t := range r.Outputs {
 		if w, rows := s.Share[t]; rows {
 			put := p.Cost(cost.Copy(cost.TensorOf(p.g, t).Rows(w.Axis, w.Hi-w.Lo).Bytes))
-			if ns += put; w != s.made[s.numbers.of[t]] {
+			if ns += put; w != s.made[r.number(t)] {
 				ns += put // its rows are taken from those that the slice makes
 			}
 		}

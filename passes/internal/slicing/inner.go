@@ -18,11 +18,10 @@ type piece struct {
 
 // pieces numbers the tensors that a region makes and reads.
 type pieces struct {
-	made  int                    // how many it makes: the first pieces
-	reads int                    // how many inputs its nodes have
-	of    map[graph.TensorID]int // the number of each tensor, as in the lists below
-	in    [][]int                // of each input of each node: its number if the region makes it, -1 - its place in Inputs if not
-	out   [][]int                // of each output of each node: its number
+	made  int     // how many it makes: the first pieces
+	reads int     // how many inputs its nodes have
+	in    [][]int // of each input of each node: its number if the region makes it, -1 - its place in Inputs if not
+	out   [][]int // of each output of each node: its number
 }
 
 // noPiece stands for an input or output that is left out, and for an input that is read
@@ -34,28 +33,39 @@ func (r *Region) pieces() *pieces {
 	if r.numbers != nil {
 		return r.numbers
 	}
-	n := &pieces{in: make([][]int, len(r.Nodes)), out: make([][]int, len(r.Nodes)), of: make(map[graph.TensorID]int, len(r.made)+len(r.Inputs))}
+	n := &pieces{in: make([][]int, len(r.Nodes)), out: make([][]int, len(r.Nodes))}
+	if r.p.places == nil {
+		r.p.places = make([]int32, len(r.p.g.Tensors))
+	}
+	numbers := r.p.places // of the tensors: the numbers, as in the lists, where they are known
 	for j, t := range r.Inputs {
-		n.of[t] = -1 - j
+		numbers[t] = int32(-1 - j)
 	}
 	for x, v := range r.Nodes {
 		node := r.p.g.Nodes[v]
 		n.in[x], n.out[x] = make([]int, len(node.Inputs)), make([]int, len(node.Outputs))
 		for k, t := range node.Outputs {
 			if n.out[x][k] = noPiece; t >= 0 {
-				n.of[t], n.out[x][k] = n.made, n.made
+				numbers[t], n.out[x][k] = int32(n.made), n.made
 				n.made++
 			}
 		}
 		for j, t := range node.Inputs {
 			if n.in[x][j] = noPiece; t >= 0 {
-				n.in[x][j] = n.of[t]
+				n.in[x][j] = int(numbers[t])
 			}
 		}
 		n.reads += len(node.Inputs)
 	}
 	r.numbers = n
 	return n
+}
+
+// number returns the number of a tensor that the region makes.
+func (r *Region) number(t graph.TensorID) int {
+	v := int(r.p.g.Tensors[t].Maker)
+	x, _ := slices.BinarySearch(r.Nodes, v)
+	return r.pieces().out[x][slices.Index(r.p.g.Nodes[v].Outputs, t)]
 }
 
 // inner returns the largest load of what one slice makes and cuts, in the order of the

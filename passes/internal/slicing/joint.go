@@ -100,7 +100,7 @@ func (r *Region) dividesJoint() bool {
 			if part == noJoint {
 				continue
 			}
-			if _, made := r.made[t]; !made && (part == result || r.rowsOf(v)[j].Axis != ops.Whole) {
+			if !r.Makes(t) && (part == result || r.rowsOf(v)[j].Axis != ops.Whole) {
 				return true
 			}
 		}

@@ -48,8 +48,8 @@ func (p *Program) Divisible(node int) bool {
 
 // Makes reports whether slices make a tensor, whether or not it is an output.
 func (r *Region) Makes(t graph.TensorID) bool {
-	_, made := r.made[t]
-	return made
+	v := int(r.p.g.Tensors[t].Maker)
+	return v >= 0 && r.has(v)
 }
 
 // Has reports whether a node of the program belongs to the region.

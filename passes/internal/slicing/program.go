@@ -56,7 +56,9 @@ type Program struct {
 	States bool
 
 	g        *graph.Graph
-	saved    []int64 // at each step, what results save that overwrite an operand
+	saved    []int64   // at each step, what results save that overwrite an operand
+	begin    [][]int32 // the storages that are live from each step on, but for those that are resident
+	end      [][]int32 // and up to each step
 	cuts     map[cutKey]*ops.Cut
 	measures map[measureKey]*measure
 	same     map[streamKey]bool      // whether each slice reads of an input only the rows that it makes of an output
@@ -64,6 +66,9 @@ type Program struct {
 	joined   map[graph.TensorID]joint
 
 	attentions map[int]*attention // by the Softmax, where it is known
+
+	needs  []need  // of each tensor, for one call at a time: all are unknown between calls
+	places []int32 // of each tensor, for one call at a time: its number in the region
 }
 
 type cutKey struct{ node, axis int }
@@ -76,10 +81,12 @@ func (p *Program) Prepare() {
 	p.reads, p.attentions = map[graph.TensorID]bool{}, map[int]*attention{}
 	p.joined = joints(p.g)
 	change := make([]int64, max(len(p.g.Nodes), 1)+1) // a graph without nodes holds its inputs at one step
+	p.begin, p.end = make([][]int32, len(change)), make([][]int32, len(change))
 	for i := range p.Storages {
 		if st := &p.Storages[i]; !st.Resident {
 			change[st.First] += st.Bytes
 			change[st.Last+1] -= st.Bytes
+			p.begin[st.First], p.end[st.Last] = append(p.begin[st.First], int32(i)), append(p.end[st.Last], int32(i))
 		}
 	}
 	p.saved = make([]int64, len(p.g.Nodes))
@@ -88,6 +95,25 @@ func (p *Program) Prepare() {
 		live += change[v]
 		p.saved[v] = live + p.Workspace[v] - p.Loads[v]
 	}
+}
+
+// over returns the bytes that are live before a step and at it.
+func (p *Program) over(step int) (bytes int64) {
+	bytes = p.Loads[step] + p.saved[step] - p.Workspace[step]
+	for _, i := range p.begin[step] {
+		bytes -= p.Storages[i].Bytes
+	}
+	return bytes
+}
+
+// dies returns the bytes that are live before a step, and up to a later one.
+func (p *Program) dies(step, last int) (bytes int64) {
+	for _, i := range p.end[last] {
+		if st := &p.Storages[i]; st.First < step {
+			bytes += st.Bytes
+		}
+	}
+	return bytes
 }
 
 // Share lets p know what q has measured, and the other way round: slices of regions with the

@@ -30,11 +30,9 @@ type Region struct {
 
 	p      *Program
 	class  []class                  // of each node of the window
-	cut    map[int]*ops.Cut         // of the nodes that are inside
+	cuts   []*ops.Cut               // of those that are inside
 	sum    map[int]*ops.Sum         // of the nodes that are sums
 	pieced []*attention             // whose scores slices cut along the axis that is normalised
-	axis   map[graph.TensorID]int   // of the tensors that slices make row by row
-	made   map[graph.TensorID]int   // the maker of each tensor that the region makes
 	block  map[graph.TensorID]int64 // of the outputs made row by row: what slices divide are blocks of that many rows
 
 	over map[int]int64 // of the sums: the same for the rows that they sum over
@@ -48,6 +46,22 @@ type Region struct {
 
 // at returns the class of a node of the window.
 func (r *Region) at(node int) class { return r.class[node-r.Start] }
+
+// cut returns the map of a node that is inside.
+func (r *Region) cut(node int) *ops.Cut { return r.cuts[node-r.Start] }
+
+// axisOf returns the axis of a tensor that slices make row by row; false if they do not.
+func (r *Region) axisOf(t graph.TensorID) (axis int, rows bool) {
+	if t < 0 {
+		return ops.Whole, false
+	}
+	v := int(r.p.g.Tensors[t].Maker)
+	if v < r.Start || v > r.End || r.at(v) != inside {
+		return ops.Whole, false
+	}
+	axis = r.cut(v).Out[slices.Index(r.p.g.Nodes[v].Outputs, t)]
+	return axis, axis != ops.Whole
+}
 
 // owner returns the owner of a node.
 func (p *Program) owner(node int) int32 {
@@ -77,8 +91,8 @@ func (p *Program) Find(s, e, seed, axis int) *Region {
 		return nil
 	}
 	r := &Region{
-		Start: s, End: e, Seed: seed, Axis: axis, p: p, class: make([]class, e-s+1),
-		cut: map[int]*ops.Cut{}, sum: map[int]*ops.Sum{}, axis: map[graph.TensorID]int{}, made: map[graph.TensorID]int{}, block: map[graph.TensorID]int64{}, over: map[int]int64{}, inFile: map[graph.TensorID]bool{},
+		Start: s, End: e, Seed: seed, Axis: axis, p: p, class: make([]class, e-s+1), cuts: make([]*ops.Cut, e-s+1),
+		block: map[graph.TensorID]int64{},
 	}
 	r.backwards(seed, axis)
 	if r.at(seed) != inside {
@@ -95,15 +109,28 @@ func (p *Program) Find(s, e, seed, axis int) *Region {
 
 // backwards decides about the nodes that the seed needs.
 func (r *Region) backwards(seed, axis int) {
-	p, needs := r.p, map[graph.TensorID]need{}
+	p := r.p
+	if p.needs == nil {
+		p.needs = make([]need, len(p.g.Tensors))
+	}
+	needs := func(t graph.TensorID) need { return p.needs[t] }
+	var list []graph.TensorID
+	defer func() {
+		for _, t := range list {
+			p.needs[t] = need{}
+		}
+	}()
 	want := func(t graph.TensorID, axis int) {
 		if p.g.Tensors[t].Maker < graph.NodeID(r.Start) {
 			return
 		}
-		if n := needs[t]; n.known && n.axis != axis {
+		n := p.needs[t]
+		if !n.known {
+			list = append(list, t)
+		} else if n.axis != axis {
 			axis = ops.Whole
 		}
-		needs[t] = need{axis, true}
+		p.needs[t] = need{axis, true}
 	}
 	for _, t := range p.g.Nodes[seed].Outputs {
 		if t >= 0 {
@@ -123,7 +150,7 @@ func (r *Region) backwards(seed, axis int) {
 			n.Reads(func(t graph.TensorID) { want(t, ops.Whole) })
 			continue
 		}
-		r.class[v-r.Start], r.cut[v] = inside, cut
+		r.class[v-r.Start], r.cuts[v-r.Start] = inside, cut
 		for j, t := range n.Inputs {
 			if t >= 0 {
 				want(t, cut.In[j].Axis)
@@ -135,15 +162,15 @@ func (r *Region) backwards(seed, axis int) {
 // wanted reports whether an output of a node is needed, and returns the map by which
 // its outputs can be made along the axes along which they are needed, nil if there is
 // none.
-func (r *Region) wanted(v int, needs map[graph.TensorID]need) (cut *ops.Cut, wanted bool) {
+func (r *Region) wanted(v int, needs func(graph.TensorID) need) (cut *ops.Cut, wanted bool) {
 	n := r.p.g.Nodes[v]
 	first := -1
 	for k, t := range n.Outputs {
-		if t < 0 || !needs[t].known {
+		if t < 0 || !needs(t).known {
 			continue
 		}
 		wanted = true
-		if needs[t].axis == ops.Whole || r.p.owner(v) != r.p.owner(r.Seed) {
+		if needs(t).axis == ops.Whole || r.p.owner(v) != r.p.owner(r.Seed) {
 			return nil, true
 		}
 		if first < 0 {
@@ -153,12 +180,12 @@ func (r *Region) wanted(v int, needs map[graph.TensorID]need) (cut *ops.Cut, wan
 	if !wanted {
 		return nil, false
 	}
-	cut, _ = r.p.cutOutput(v, first, needs[n.Outputs[first]].axis)
+	cut, _ = r.p.cutOutput(v, first, needs(n.Outputs[first]).axis)
 	if cut == nil {
 		return nil, true
 	}
 	for k, t := range n.Outputs {
-		if t >= 0 && needs[t].known && cut.Out[k] != needs[t].axis {
+		if t >= 0 && needs(t).known && cut.Out[k] != needs(t).axis {
 			return nil, true
 		}
 	}
@@ -209,16 +236,8 @@ func (p *Program) remainder(node int, t graph.TensorID, modulo int64) bool {
 // forwards decides about the nodes that the seed does not need.
 func (r *Region) forwards() {
 	for v := r.Start; v <= r.End; v++ {
-		n := r.p.g.Nodes[v]
 		if r.at(v) == open {
 			r.class[v-r.Start] = r.join(v)
-		}
-		if r.at(v) == inside {
-			for k, t := range n.Outputs {
-				if t >= 0 && r.cut[v].Out[k] != ops.Whole {
-					r.axis[t] = r.cut[v].Out[k]
-				}
-			}
 		}
 	}
 }
@@ -249,27 +268,30 @@ func (r *Region) join(v int) class {
 	}
 	for axis := range r.p.shape(n.Outputs[0]) {
 		if cut := r.p.cut(v, axis); cut != nil && r.agrees(n, cut.In) && r.makes(n, cut) {
-			r.cut[v] = cut
+			r.cuts[v-r.Start] = cut
 			return inside
 		}
 	}
 	if a := r.p.attention(v); a != nil && a.product <= r.End {
 		x := n.Inputs[0]
-		if axis, made := r.axis[x]; made && axis == a.axis && r.p.fixed(x, axis) {
+		if axis, made := r.axisOf(x); made && axis == a.axis && r.p.fixed(x, axis) {
 			r.pieced = append(r.pieced, a)
-			r.cut[v] = a.cut(int64(r.p.shape(x)[axis]))
+			r.cuts[v-r.Start] = a.cut(int64(r.p.shape(x)[axis]))
 			return inside
 		}
 	}
 	axes := make([]int, len(n.Inputs))
 	for j, t := range n.Inputs {
 		axes[j] = ops.Whole
-		if a, made := r.axis[t]; made && t >= 0 {
+		if a, made := r.axisOf(t); made {
 			axes[j] = a
 		}
 	}
 	if r.p.Sums && r.p.mayRunInSlices(v) {
 		if sum := r.p.sumAnywhere(v, axes); sum != nil && r.p.alongParts(n, sum.In) && (!sum.Mean || r.p.divides(n.Outputs[0])) {
+			if r.sum == nil {
+				r.sum = map[int]*ops.Sum{}
+			}
 			r.sum[v] = sum
 			return sums
 		}
@@ -287,12 +309,7 @@ func (r *Region) absorb() {
 			continue
 		}
 		if cut := r.absorbed(v); cut != nil {
-			r.class[v-r.Start], r.cut[v] = inside, cut
-			for k, t := range r.p.g.Nodes[v].Outputs {
-				if t >= 0 && cut.Out[k] != ops.Whole {
-					r.axis[t] = cut.Out[k]
-				}
-			}
+			r.class[v-r.Start], r.cuts[v-r.Start] = inside, cut
 		}
 	}
 }
@@ -300,9 +317,9 @@ func (r *Region) absorb() {
 // absorbed returns the map by which slices make what only they read of a node; nil if
 // there is none.
 func (r *Region) absorbed(v int) *ops.Cut {
-	n, needs := r.p.g.Nodes[v], map[graph.TensorID]need{}
+	n, needs := r.p.g.Nodes[v], make([]need, len(r.p.g.Nodes[v].Outputs))
 	bytes := int64(0)
-	for _, t := range n.Outputs {
+	for k, t := range n.Outputs {
 		if t < 0 {
 			continue
 		}
@@ -313,10 +330,10 @@ func (r *Region) absorbed(v int) *ops.Cut {
 		bytes += x.Bytes
 		for _, q := range x.Readers {
 			axis := r.reads(int(q), t)
-			if old := needs[t]; axis == ops.Whole || old.known && old.axis != axis {
+			if old := needs[k]; axis == ops.Whole || old.known && old.axis != axis {
 				return nil
 			}
-			needs[t] = need{axis, true}
+			needs[k] = need{axis, true}
 		}
 	}
 	for _, t := range distinct(n.Inputs) {
@@ -327,7 +344,7 @@ func (r *Region) absorbed(v int) *ops.Cut {
 	if bytes < 0 {
 		return nil
 	}
-	cut, _ := r.wanted(v, needs)
+	cut, _ := r.wanted(v, func(t graph.TensorID) need { return needs[slices.Index(n.Outputs, t)] })
 	return cut
 }
 
@@ -358,7 +375,7 @@ func (r *Region) agrees(n *graph.Node, in []ops.Rows) bool {
 		if t < 0 {
 			continue
 		}
-		if a, made := r.axis[t]; made && in[j].Axis != a {
+		if a, made := r.axisOf(t); made && in[j].Axis != a {
 			return false
 		}
 	}
@@ -371,21 +388,12 @@ func (r *Region) collect() bool {
 	for v := r.Start; v <= r.End; v++ {
 		if c := r.at(v); c == inside || c == sums {
 			r.Nodes = append(r.Nodes, v)
-			for _, t := range g.Nodes[v].Outputs {
-				if t >= 0 {
-					r.made[t] = v
-				}
-			}
 		}
 	}
-	seen := map[graph.TensorID]bool{}
 	for _, v := range r.Nodes {
 		for _, t := range g.Nodes[v].Inputs {
-			if t < 0 || seen[t] {
-				continue
-			}
-			if _, made := r.made[t]; !made {
-				seen[t] = true
+			if t >= 0 && !r.Makes(t) && !r.p.needs[t].known {
+				r.p.needs[t].known = true
 				r.Inputs = append(r.Inputs, t)
 			}
 		}
@@ -398,6 +406,9 @@ func (r *Region) collect() bool {
 				r.Outputs = append(r.Outputs, t)
 			}
 		}
+	}
+	for _, t := range r.Inputs {
+		r.p.needs[t].known = false
 	}
 	return len(r.Outputs) > 0
 }

@@ -271,7 +271,7 @@ func (r *regionWriter) take(of, from graph.TensorID, have, want Range) graph.Ten
 // input returns what the copy reads in the place of input t, of which it wants those
 // rows.
 func (r *regionWriter) input(t graph.TensorID, want Range, s *Slice) graph.TensorID {
-	if _, made := r.c.made[t]; made {
+	if r.c.Makes(t) {
 		have, _ := s.Made(t)
 		if want.Lo == have.Lo && want.Hi == have.Hi {
 			return r.rows[t]
@@ -321,7 +321,7 @@ func (r *regionWriter) copy(v int, s *Slice, ns NodeSlice) error {
 	if sum != nil {
 		change = sum.Change
 	} else {
-		change = r.c.cut[v].Change
+		change = r.c.cut(v).Change
 	}
 	if change != nil {
 		r.change(&n, change(ns.Lo, ns.Hi))
@@ -331,7 +331,7 @@ func (r *regionWriter) copy(v int, s *Slice, ns NodeSlice) error {
 			n.Outputs[k] = r.tensor(r.name(t, "s"))
 			r.rows[t] = n.Outputs[k]
 			if made, rows := s.Made(t); rows && sum == nil {
-				r.writer.rows = append(r.writer.rows, Part{r.g.Tensors[n.Outputs[k]].Name, r.g.Tensors[t].Name, made, r.c.cut[v].Modulo != nil})
+				r.writer.rows = append(r.writer.rows, Part{r.g.Tensors[n.Outputs[k]].Name, r.g.Tensors[t].Name, made, r.c.cut(v).Modulo != nil})
 			}
 		}
 	}

@@ -82,7 +82,7 @@ func (r *Region) signature() signature {
 				number(-2)
 				number(sum.Length)
 			} else {
-				number(int64(r.cut[v].Out[k]))
+				number(int64(r.cut(v).Out[k]))
 			}
 		}
 		for _, list := range [][]graph.Alias{n.Semantics.Views, n.Semantics.Inplace} {
@@ -95,7 +95,7 @@ func (r *Region) signature() signature {
 	}
 	number(-3)
 	for _, t := range r.Outputs {
-		tensor(t, numbers.of[t])
+		tensor(t, r.number(t))
 	}
 	return sha256.Sum256(text)
 }

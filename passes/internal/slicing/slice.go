@@ -19,6 +19,7 @@ type Slice struct {
 	Share map[graph.TensorID]Range // rows of the outputs that it puts in their places
 	Node  []NodeSlice              // of the region's nodes, in their order
 
+	region  *Region
 	numbers *pieces
 	made    []Range // rows of the tensors that the region makes, by number; ops.Whole: it does not make the tensor row by row
 }
@@ -26,10 +27,11 @@ type Slice struct {
 // Made returns the rows that the slice makes of a tensor; false if the region does not make
 // it row by row.
 func (s *Slice) Made(t graph.TensorID) (Range, bool) {
-	if k, numbered := s.numbers.of[t]; numbered && k >= 0 {
-		return s.made[k], s.made[k].Axis != ops.Whole
+	if !s.region.Makes(t) {
+		return Range{}, false
 	}
-	return Range{}, false
+	k := s.region.number(t)
+	return s.made[k], s.made[k].Axis != ops.Whole
 }
 
 // NodeSlice is a node's copy in a slice.
@@ -44,7 +46,7 @@ type NodeSlice struct {
 // blocks of them.
 func (r *Region) Slice(i, k int) *Slice {
 	p, n := r.p, r.pieces()
-	s := &Slice{Share: map[graph.TensorID]Range{}, Node: make([]NodeSlice, len(r.Nodes)), numbers: n, made: make([]Range, n.made)}
+	s := &Slice{Share: map[graph.TensorID]Range{}, Node: make([]NodeSlice, len(r.Nodes)), region: r, numbers: n, made: make([]Range, n.made)}
 	for k := range s.made {
 		s.made[k].Axis = ops.Whole
 	}
@@ -56,7 +58,7 @@ func (r *Region) Slice(i, k int) *Slice {
 	}
 	reads := make([]Range, n.reads) // what is left of the room for NodeSlice.In
 	for _, t := range r.Outputs {
-		axis, rows := r.axis[t]
+		axis, rows := r.axisOf(t)
 		if !rows {
 			continue
 		}
@@ -65,7 +67,7 @@ func (r *Region) Slice(i, k int) *Slice {
 			return nil
 		}
 		s.Share[t] = Range{axis, lo, hi}
-		wants(n.of[t], s.Share[t])
+		wants(r.number(t), s.Share[t])
 	}
 	for x := len(r.Nodes) - 1; x >= 0; x-- {
 		v := r.Nodes[x]
@@ -94,15 +96,15 @@ func (r *Region) Slice(i, k int) *Slice {
 			if !any {
 				return nil
 			}
-			if b := block(r.cut[v].In); b > 1 {
+			if b := block(r.cut(v).In); b > 1 {
 				ns.Lo, ns.Hi = ns.Lo/b*b, min((ns.Hi+b-1)/b*b, r.rowsIn(v))
 			}
 			for j, k := range n.out[x] {
-				if k != noPiece && r.cut[v].Out[j] != ops.Whole {
-					s.made[k] = Range{r.cut[v].Out[j], ns.Lo, ns.Hi}
+				if k != noPiece && r.cut(v).Out[j] != ops.Whole {
+					s.made[k] = Range{r.cut(v).Out[j], ns.Lo, ns.Hi}
 				}
 			}
-			in = r.cut[v].In
+			in = r.cut(v).In
 		}
 		ns.In, reads = reads[:len(node.Inputs):len(node.Inputs)], reads[len(node.Inputs):]
 		for j, t := range node.Inputs {
@@ -127,7 +129,8 @@ func (r *Region) Slice(i, k int) *Slice {
 // share returns the rows of output t that slice i of k makes; false if there are too many
 // slices.
 func (r *Region) share(t graph.TensorID, i, k int) (lo, hi int64, ok bool) {
-	return share(int64(r.p.g.Tensors[t].Type.Shape[r.axis[t]]), r.block[t], i, k)
+	axis, _ := r.axisOf(t)
+	return share(int64(r.p.g.Tensors[t].Type.Shape[axis]), r.block[t], i, k)
 }
 
 // share returns part i of k of a length, in whole blocks of rows; false if there are more
@@ -166,7 +169,7 @@ func block(in []ops.Rows) int64 {
 // rowsIn returns the length of the axis of which a node makes rows.
 func (r *Region) rowsIn(v int) int64 {
 	for k, t := range r.p.g.Nodes[v].Outputs {
-		if axis := r.cut[v].Out[k]; t >= 0 && axis != ops.Whole {
+		if axis := r.cut(v).Out[k]; t >= 0 && axis != ops.Whole {
 			return int64(r.p.g.Tensors[t].Type.Shape[axis])
 		}
 	}
@@ -179,13 +182,16 @@ func (r *Region) rowsIn(v int) int64 {
 func (r *Region) blocks() {
 	r.fewest = math.MaxInt64
 	for _, t := range r.Outputs {
-		if axis, rows := r.axis[t]; rows {
+		if axis, rows := r.axisOf(t); rows {
 			length := int64(r.p.g.Tensors[t].Type.Shape[axis])
 			r.block[t] = r.blockOf(length, 1)
 			r.fewest = min(r.fewest, parts(length, r.block[t]))
 		}
 	}
 	for v, sum := range r.sum {
+		if r.over == nil {
+			r.over = map[int]int64{}
+		}
 		r.over[v] = r.blockOf(sum.Length, block(sum.In))
 		r.fewest = min(r.fewest, parts(sum.Length, r.over[v]))
 	}
@@ -200,7 +206,7 @@ func (r *Region) blockOf(length, least int64) int64 {
 			continue
 		}
 		// Rows m*b of the axis are rows m*b*made/length of the node.
-		if b, made := block(r.cut[v].In), r.rowsIn(v); b > 1 && made > 0 {
+		if b, made := block(r.cut(v).In), r.rowsIn(v); b > 1 && made > 0 {
 			all = lcm(all, b*length/gcd(b*length, made))
 		}
 	}

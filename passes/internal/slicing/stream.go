@@ -62,7 +62,7 @@ func (r *Region) leavesOut() bool {
 	for _, v := range r.Nodes {
 		for j, in := range r.rowsOf(v) {
 			if t := r.p.g.Nodes[v].Inputs[j]; in.Empty && t >= 0 {
-				if _, made := r.made[t]; made {
+				if r.Makes(t) {
 					return true
 				}
 			}
@@ -75,7 +75,7 @@ func (r *Region) leavesOut() bool {
 // over.
 func (r *Region) leading(i, k int) (lo, hi int64, ok bool) {
 	for _, t := range r.Outputs {
-		if _, rows := r.axis[t]; rows {
+		if _, rows := r.axisOf(t); rows {
 			return r.share(t, i, k)
 		}
 	}
@@ -89,8 +89,7 @@ func (r *Region) leading(i, k int) (lo, hi int64, ok bool) {
 
 // stream is an output whose rows may be written over an input.
 type stream struct {
-	output, input graph.TensorID
-	places        [2]int // of both, in the lists of outputs and inputs
+	places [2]int // of both, in the lists of outputs and inputs
 }
 
 // streamKey identifies a pair of an output and an input of all regions with a signature.
@@ -104,13 +103,13 @@ type streamKey struct {
 // of the output.
 func (r *Region) mayStream() (list []stream) {
 	for i, o := range r.Outputs {
-		axis, rows := r.axis[o]
+		axis, rows := r.axisOf(o)
 		if !rows || r.p.resident(o) || r.p.Of[o] < 0 {
 			continue
 		}
 		for j, x := range r.Inputs {
 			if r.streamable(x, o, axis) {
-				list = append(list, stream{o, x, [2]int{i, j}})
+				list = append(list, stream{[2]int{i, j}})
 			}
 		}
 	}
@@ -120,26 +119,32 @@ func (r *Region) mayStream() (list []stream) {
 // streams pairs outputs with inputs over which they are written, slice by slice. The
 // region has that signature.
 func (r *Region) streams(of signature, may []stream, k int) map[graph.TensorID]graph.TensorID {
-	if len(may) == 0 {
-		return nil
+	pairs := map[graph.TensorID]graph.TensorID{}
+	for _, p := range r.streamsAt(of, may, k) {
+		pairs[r.Outputs[p[0]]] = r.Inputs[p[1]]
 	}
+	return pairs
+}
+
+// streamsAt is streams by the places in the lists of outputs and inputs. What may be written
+// so may be that of another region with the same signature.
+func (r *Region) streamsAt(of signature, may []stream, k int) (pairs [][2]int) {
 	var probes []probe
-	same := func(s stream) bool {
-		key := streamKey{measureKey{of, k}, s.places}
+	same := func(places [2]int) bool {
+		key := streamKey{measureKey{of, k}, places}
 		is, known := r.p.same[key]
 		if !known {
 			if probes == nil {
 				probes = r.probes(k)
 			}
-			is = r.sameRows(s, probes)
+			is = r.sameRows(r.Outputs[places[0]], r.Inputs[places[1]], probes)
 			r.p.same[key] = is
 		}
 		return is
 	}
-	pairs, taken := map[graph.TensorID]graph.TensorID{}, map[graph.TensorID]bool{}
 	for _, s := range may {
-		if _, paired := pairs[s.output]; !paired && !taken[s.input] && same(s) {
-			pairs[s.output], taken[s.input] = s.input, true
+		if !slices.ContainsFunc(pairs, func(p [2]int) bool { return p[0] == s.places[0] || p[1] == s.places[1] }) && same(s.places) {
+			pairs = append(pairs, s.places)
 		}
 	}
 	return pairs
@@ -147,12 +152,12 @@ func (r *Region) streams(of signature, may []stream, k int) map[graph.TensorID]g
 
 // sameRows reports whether each slice reads of the input only the rows that it
 // writes of the output.
-func (r *Region) sameRows(pair stream, probes []probe) bool {
+func (r *Region) sameRows(output, input graph.TensorID, probes []probe) bool {
 	for _, s := range probes {
-		want := s.Share[pair.output]
+		want := s.Share[output]
 		for x, v := range r.Nodes {
 			for j, u := range r.p.g.Nodes[v].Inputs {
-				if u == pair.input && s.Node[x].In[j] != want {
+				if u == input && s.Node[x].In[j] != want {
 					return false
 				}
 			}
@@ -207,5 +212,5 @@ func (r *Region) rowsOf(v int) []ops.Rows {
 	if sum := r.sum[v]; sum != nil {
 		return sum.In
 	}
-	return r.cut[v].In
+	return r.cut(v).In
 }

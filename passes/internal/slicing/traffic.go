@@ -21,7 +21,7 @@ import (
 //     reads and makes; at other steps, nothing.
 //   - Slices move the rows of the inputs that they read and of the outputs that they write,
 //     but for those inputs and outputs that fit into the fast memory beside a slice.
-func (s *Search) Traffic(ctx context.Context, fast int64, inside, cold, rate float64) (list []*Choice) {
+func (s *Search) Traffic(ctx context.Context, fast int64, inside, cold, rate float64) (list []*Pick) {
 	n := len(s.g.Nodes)
 	whole := make([]float64, n+1) // of the nodes before v, if they run whole
 	for v := range n {
@@ -30,7 +30,7 @@ func (s *Search) Traffic(ctx context.Context, fast int64, inside, cold, rate flo
 			whole[v+1] += float64(s.moves(v))
 		}
 	}
-	cost, from := make([]float64, n+1), make([]*Choice, n+1)
+	cost, from := make([]float64, n+1), make([]*Pick, n+1)
 	for v := 1; v <= n; v++ {
 		cost[v] = math.Inf(1)
 	}
@@ -45,7 +45,8 @@ func (s *Search) Traffic(ctx context.Context, fast int64, inside, cold, rate flo
 			continue
 		}
 		first, _ := slices.BinarySearch(s.ends, v)
-		for _, e := range s.ends[first:] {
+		for to := first; to < len(s.ends); to++ {
+			e := s.ends[to]
 			if e-v >= s.Reach {
 				break
 			}
@@ -53,8 +54,9 @@ func (s *Search) Traffic(ctx context.Context, fast int64, inside, cold, rate flo
 				continue
 			}
 			most := min(cost[e+1], cost[v]+whole[e+1]-whole[v]) - cost[v]
-			for _, c := range s.at(v, e) {
-				if t, now := c.cheapest(fast, inside, rate, whole, most); t != nil {
+			for _, c := range s.at(v, to).list {
+				at := place{candidate: c, s: s, start: v}
+				if t, now := at.cheapest(fast, inside, rate, whole, most); t != nil {
 					cost[e+1], from[e+1], most = cost[v]+now, t, now
 				}
 			}
@@ -104,34 +106,31 @@ const moreCounts = 4
 
 // cheapest returns the number of slices with the least cost, if that is below most. whole
 // is the cost of the nodes before each.
-func (c *candidate) cheapest(fast int64, inside, rate float64, whole []float64, most float64) (best *Choice, cost float64) {
-	least := 0.0
-	for v := c.Start; v <= c.End; v++ {
-		if !c.has(v) {
-			least += whole[v+1] - whole[v]
-		}
-	}
-	for _, list := range [][]graph.TensorID{c.Inputs, c.Outputs} {
-		for _, t := range list {
-			if b := c.p.whole(t); b > fast {
-				least += float64(c.p.g.Tensors[t].Bytes)
-			}
-		}
-	}
-	if least >= most {
-		return nil, 0
-	}
-	if c.most == -2 {
-		for c.most = len(Counts) - 1; c.most >= 0 && !c.measured(c.most).possible; {
-			c.most--
-		}
-	}
+func (c *place) cheapest(fast int64, inside, rate float64, whole []float64, most float64) (best *Pick, cost float64) {
+	c.findMost()
 	fits := func(x int) bool {
 		m := c.measured(x)
 		return m.possible && float64(m.inner) <= inside*float64(fast)
 	}
 	low, high := 0, c.most
 	if high < 0 || !fits(high) {
+		return nil, 0
+	}
+	r, least := c.s.Find(c.start, c.start+c.length-1, c.start+c.seed, c.axis), 0.0
+	for v := r.Start; v <= r.End; v++ {
+		if !r.has(v) {
+			least += whole[v+1] - whole[v]
+		}
+	}
+	others := least
+	for _, list := range [][]graph.TensorID{r.Inputs, r.Outputs} {
+		for _, t := range list {
+			if b := r.p.whole(t); b > fast {
+				least += float64(r.p.g.Tensors[t].Bytes)
+			}
+		}
+	}
+	if least >= most {
 		return nil, 0
 	}
 	for low < high {
@@ -146,14 +145,8 @@ func (c *candidate) cheapest(fast int64, inside, rate float64, whole []float64, 
 		if !m.possible || m.inner > fast || least+rate*m.extra >= most {
 			continue
 		}
-		now := rate*m.extra + c.moved(Counts[x], fast-m.inner)
-		for v := c.Start; v <= c.End; v++ {
-			if !c.has(v) {
-				now += whole[v+1] - whole[v]
-			}
-		}
-		if now < most {
-			best, cost, most = c.at(x), now, now
+		if now := others + rate*m.extra + r.moved(Counts[x], fast-m.inner); now < most {
+			best, cost, most = c.pick(c.at(x)), now, now
 		}
 	}
 	return best, cost
@@ -161,8 +154,8 @@ func (c *candidate) cheapest(fast int64, inside, rate float64, whole []float64, 
 
 // moved returns the bytes that k slices read of inputs and write of outputs, but of those
 // that fit into what is left of the fast memory, the most moved for its bytes first.
-func (c *candidate) moved(k int, left int64) float64 {
-	p := c.p
+func (r *Region) moved(k int, left int64) float64 {
+	p := r.p
 	type share struct {
 		bytes int64
 		moved float64
@@ -182,13 +175,13 @@ func (c *candidate) moved(k int, left int64) float64 {
 		}
 		list[at].moved += bytes
 	}
-	for _, s := range c.probes(k) {
+	for _, s := range r.probes(k) {
 		type rows struct {
 			t graph.TensorID
 			w Range
 		}
 		taken := map[rows]bool{}
-		for x, v := range c.Nodes {
+		for x, v := range r.Nodes {
 			n := p.g.Nodes[v]
 			if p.view(n) {
 				continue
@@ -197,7 +190,7 @@ func (c *candidate) moved(k int, left int64) float64 {
 				if t < 0 {
 					continue
 				}
-				if _, made := c.made[t]; made {
+				if r.Makes(t) {
 					continue
 				}
 				w := s.Node[x].In[j]
@@ -211,7 +204,7 @@ func (c *candidate) moved(k int, left int64) float64 {
 			}
 		}
 	}
-	for _, t := range c.Outputs {
+	for _, t := range r.Outputs {
 		add(t, float64(p.g.Tensors[t].Bytes))
 	}
 	slices.SortStableFunc(list, func(a, b share) int { return cmp.Compare(b.moved/float64(b.bytes), a.moved/float64(a.bytes)) })

@@ -14,7 +14,9 @@ import (
 func (r *Region) cutInFile(t graph.TensorID) bool {
 	known, ok := r.inFile[t]
 	if !ok {
-		known = r.divides(t)
+		if known = r.divides(t); r.inFile == nil {
+			r.inFile = map[graph.TensorID]bool{}
+		}
 		r.inFile[t] = known
 	}
 	return known
