@@ -135,10 +135,16 @@ func (l *loads) overwrite(lives map[ID]life, n *graph.Node, i int, wide bool) {
 // storage is the tensor whose memory holds another: what is only given another shape, and, in a step in
 // float32, what is only converted.
 func (l *loads) storage(t ID, wide bool) ID {
-	for n := l.maker[t]; n != nil && (ops.Copies(n) || n.Op == "Reshape" || wide && l.converts(n)); n = l.maker[t] {
+	for n := l.maker[t]; n != nil && (views(n) || wide && l.converts(n)); n = l.maker[t] {
 		t = n.Inputs[0]
 	}
 	return t
+}
+
+// views reports whether a result is its first input, perhaps with another shape.
+func views(n *graph.Node) bool {
+	op := ops.Lookup(n.Domain, n.Op)
+	return op != nil && op.Class == ops.View || ops.Copies(n)
 }
 
 // converts reports whether a node is a Cast between floating-point types.
