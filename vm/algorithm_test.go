@@ -87,6 +87,14 @@ node "wt" (Transpose): computed before the first run
 node "y" (MatMul): reads x, wt; writes y; GEMM, prepacked
 node "s" (Shape): reads y; writes s; Shape
 `},
+		{"sums", outerNet(t), `
+node "turned" (Gemm): in the task of node "turned.sum" (ReduceMean)
+node "turned.sum" (ReduceMean): covers turned turned.sum; reads a16, b16; writes turned.sum; without the product
+node "plain" (MatMul): in the task of node "plain.sum" (ReduceMean)
+node "plain.sum" (ReduceMean): covers plain plain.sum; reads c16, d16; writes plain.sum; without the product
+node "again" (Gemm): in the task of node "again.sum" (ReduceSum)
+node "again.sum" (ReduceSum): covers again again.sum; reads c16, d16; writes again.sum; without the product
+`},
 	} {
 		_, s := session(t, c.path, passes.Options{Fold: passes.FoldOff}, vm.Options{})
 		if got := s.Lowered(); !strings.Contains("\n"+got, c.want) {

@@ -77,6 +77,28 @@ func foldable(t *testing.T) string {
 	return path
 }
 
+// outerNet writes a network that adds up products of few depths, in the ways in which operands lie.
+func outerNet(t *testing.T) string {
+	n := newNet()
+	n.opset = 18
+	half := func(name string, shape ...graph.Dim) string {
+		n.input(name, shape...)
+		n.with("Cast", name+"16", attrs(attr("to", int(graph.Float16))), name)
+		return name + "16"
+	}
+	n.with("Gemm", "turned", attrs(attr("transA", 1)), half("a", 3, 96), half("b", 3, 512))
+	n.node("MatMul", "plain", half("c", 80, 2), half("d", 2, 1000))
+	n.node("Gemm", "again", "c16", "d16")
+	for _, sum := range []struct{ op, of string }{{"ReduceMean", "turned"}, {"ReduceMean", "plain"}, {"ReduceSum", "again"}} {
+		n.with(sum.op, sum.of+".sum", attrs(attr("keepdims", 0)), sum.of)
+		n.with("Cast", sum.of+".y", attrs(attr("to", int(graph.Float32))), sum.of+".sum")
+		n.output(sum.of + ".y")
+	}
+	path := filepath.Join(t.TempDir(), "outer.onnx")
+	n.write(t, path)
+	return path
+}
+
 // lowered are networks that together give every rewriter something to do.
 var lowered = []struct {
 	name string
@@ -92,6 +114,7 @@ var lowered = []struct {
 	{name: "alike weights", file: alikeNet, opt: passes.Options{Fold: passes.FoldOff}},
 	{name: "elementwise", file: func(t *testing.T) string { return elementByElement(t, rand.New(rand.NewPCG(0, 6)), graph.Float32) }, gpu: true},
 	{name: "gates of bytes", file: func(t *testing.T) string { return gatesOfBytes(t, rand.New(rand.NewPCG(1, 6))) }},
+	{name: "sums of 16 bits", file: outerNet},
 	{name: "training", file: func(t *testing.T) string {
 		path, _ := convolutional(t, rand.New(rand.NewPCG(1, 5)))
 		return path

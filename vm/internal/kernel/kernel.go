@@ -63,7 +63,9 @@ type Kernel struct {
 	// Link says how a chain of elementwise nodes computes the operator; nil: no chain has it.
 	Link *Link
 	// Row is d = a op b, element by element, of a binary operation on float32.
-	Row func(d, a, b []float32)
+	Row   func(d, a, b []float32)
+	sides func(c *Invocation) *product // of a product of matrices: its operands; nil if they are wrong
+	sum   *reduction                   // what SumOfProduct computes
 	// Op is the operation of Row, if vectors compute it between numbers of 16 bits at once.
 	Op simd.Operation
 }

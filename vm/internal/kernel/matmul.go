@@ -12,8 +12,8 @@ import (
 
 // products lists the operators of linear algebra.
 var products = family{"", []Kernel{
-	{Name: "MatMul", Make: makeMatMul, Half: true, Fuses: true},
-	{Name: "Gemm", Make: makeGemm, Half: true, Fuses: true},
+	{Name: "MatMul", Make: makeMatMul, Half: true, Fuses: true, sides: matricesOf},
+	{Name: "Gemm", Make: makeGemm, Half: true, Fuses: true, sides: gemmProduct},
 	{Name: "Det", Make: makeDet},
 }}
 
@@ -26,6 +26,15 @@ func makeMatMul(c *Invocation) (Run, error) {
 	}
 	p.last = true
 	return p.make()
+}
+
+// matricesOf is matMul for Kernel.sides.
+func matricesOf(c *Invocation) *product {
+	p, err := matMul(c)
+	if err != nil {
+		return nil
+	}
+	return p
 }
 
 // factor is one operand of a batch of products: matrices of rows x columns, whose

@@ -13,8 +13,8 @@ import (
 
 // reductions lists the operators that reduce axes to length 1.
 var reductions = family{"", []Kernel{
-	{Name: "ReduceSum", Make: reduce(sums), Narrow: sums.narrow},
-	{Name: "ReduceMean", Make: meansOfBlocks(reduce(means)), Narrow: means.narrow, Blocks: meansBlocks},
+	{Name: "ReduceSum", Make: reduce(sums), Narrow: sums.narrow, sum: &sums},
+	{Name: "ReduceMean", Make: meansOfBlocks(reduce(means)), Narrow: means.narrow, Blocks: meansBlocks, sum: &means},
 	{Name: "ReduceSumSquare", Make: reduce(reduction{whole: addsSquares64, squares: true, term: squared, end: whole})},
 	{Name: "ReduceL1", Make: reduce(reduction{whole: addsAbsolutes64, absolutes: true, term: math.Abs, end: whole})},
 	{Name: "ReduceL2", Make: reduce(reduction{squares: true, term: squared, end: func(sum, _ float64) float64 { return math.Sqrt(sum) }})},

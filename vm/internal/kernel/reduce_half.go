@@ -59,24 +59,34 @@ func (r reduction) narrowRows(c *Invocation, f *form.Folded, terms int) Run {
 	}
 }
 
-// narrowPieces is narrowRows for rows that a worker does not hold: it adds up pieces of them, which
-// workers share, and then those sums, in their order.
+// narrowPieces is narrowRows for rows that a worker does not hold.
 func (r reduction) narrowPieces(c *Invocation, f *form.Folded, inner, outer int) Run {
+	x := c.In[0]
+	return r.inPieces(c, inner, outer, func(row []float32, o, k, from int) {
+		at := offset(o, f.Kept, f.KeptStride) + outerOffset(f, k, inner) + from
+		simd.Widen(row, span[uint16](element[uint16](x, at), len(row)), narrowType(x.Type))
+	})
+}
+
+// inPieces adds up the terms of each output in pieces of rows, which workers share, and then those sums, in
+// their order. read writes some terms of row k of output o, from the given one on.
+func (r reduction) inPieces(c *Invocation, inner, outer int, read func(row []float32, o, k, from int)) Run {
 	const length = 1 << 12 // its terms stay in the fastest cache, widened
-	x, out := c.In[0], c.Out[0]
+	out := c.Out[0]
 	each := cuts(inner, mostKept) // of a row
 	pieces := each * outer
 	sums := c.Shared(8 * pieces * out.Len())
+	room := c.Each(4 * length)
 	var pool *work.Pool
-	part := func(p, _ int) {
-		var wide [length]float32
+	part := func(p, worker int) {
+		wide := span[float32](pool.Each(worker, room), length)
 		o, k, from := p/pieces, p%pieces/each, p%each*mostKept
-		base, sum := offset(o, f.Kept, f.KeptStride)+outerOffset(f, k, inner), 0.0
+		sum := 0.0
 		m := c.Meter()
 		for end := min(from+mostKept, inner); from < end; from += length {
 			row := wide[:min(length, end-from)]
 			m.Add(len(row))
-			simd.Widen(row, span[uint16](element[uint16](x, base+from), len(row)), narrowType(x.Type))
+			read(row, o, k, from)
 			sum += simd.Sum(row)
 		}
 		span[float64](pool.Shared(sums), pieces*out.Len())[p] = sum
