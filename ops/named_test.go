@@ -44,7 +44,7 @@ var named = map[string]comparisons{
 	"autodiff/constants.go":                {1, ofPattern},
 	"autodiff/lean_table.go":               {5, ofPattern},
 	"autodiff/linear.go":                   {2, ofPattern},
-	"autodiff/overflow.go":                 {3, ofPattern},
+	"autodiff/overflow.go":                 {2, ofPattern},
 	"autodiff/logits.go":                   {5, ofPattern},
 	"autodiff/range.go":                    {1, ofPattern},
 	"autodiff/scan_product.go":             {1, ofPattern},
