@@ -9,6 +9,7 @@ import unittest
 import unittest.mock
 import warnings
 from dataclasses import replace
+from typing import Any
 
 os.environ.setdefault("ONNXMEM_PLANS", "")
 
@@ -20,6 +21,8 @@ from torch.nn import functional
 
 import onnxmem_torch
 from onnxmem_torch import _lowering
+from onnxmem_torch._planner import Plan
+from onnxmem_torch._plans import Plans
 
 from .lowered import Step
 
@@ -148,6 +151,20 @@ class TestPromise(unittest.TestCase):
         assert found is not None, report
         self.assertLessEqual(float(found[1]), float(found[2]))
         self.assertEqual(found[2], f"{report.peak_bytes / 2**20:.1f}")
+
+    def test_a_cheap_plan_near_the_smallest_is_named(self) -> None:
+        """Where 5 % more memory makes the smallest plan far cheaper, the message has both."""
+        with torch.device("meta"):
+            step = Step(nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8)), (torch.empty(64, 8),))
+        original = Plans._plan
+
+        def planned(self: Plans, problem: Any, limit: Any = None, least: bool = False) -> Plan:
+            return replace(original(self, problem, limit, least), extra_percent=37.0 if least else 7.0)
+
+        with unittest.mock.patch.object(Plans, "_plan", planned), self.assertWarnsRegex(
+            onnxmem_torch.PlanWarning, r"the smallest plan found has [\d.]+ MiB and takes \d+ % more time \(one of [\d.]+ MiB takes \d+ %\), and is used"
+        ):
+            step.report(onnxmem_torch.Partitioner(600))
 
     def test_partitioners_are_told_apart(self) -> None:
         """Inductor keeps compiled graphs by what makes a plan, which the code of cost does."""

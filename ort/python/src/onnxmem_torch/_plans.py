@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from ._partition import Partitioner
 
 
+#: How much larger than the smallest a plan may be that is named beside it, because it costs far less.
+_NEAR = 1.05
+
+
 @dataclass
 class PlannedStep:
     """A prepared joint graph with its plan."""
@@ -209,7 +213,15 @@ class Plans:
         problem is one for the step.
         """
         why = "is impossible for this step" if found.feasible is False and proven else "was not met: no plan was found"
-        return f"a limit of {mib(self.limit or 0)} {why}: {_bound(step, found, self.copies)}; the smallest plan found has {mib(found.peak_bytes or 0)}"
+        return f"a limit of {mib(self.limit or 0)} {why}: {_bound(step, found, self.copies)}; the smallest plan found has {mib(found.peak_bytes or 0)}{self._near(step, found)}"
+
+    def _near(self, step: Union[Step, Fused], found: Plan) -> str:
+        """Say what a missed limit's smallest plan costs, where one of little more memory costs less than half as much."""
+        share = step.share if isinstance(step, Fused) else 1.0
+        near = self._plan(self._problem(step), int(_NEAR * (found.peak_bytes or 0)))
+        if not near.feasible or found.extra_percent * share < 5 or 2 * near.extra_percent > found.extra_percent:
+            return ""
+        return f" and takes {share * found.extra_percent:.0f} % more time (one of {mib(near.peak_bytes or 0)} takes {share * near.extra_percent:.0f} %)"
 
 
 def _meets(found: Plan, limit: int) -> bool:
