@@ -2,6 +2,7 @@ package passes
 
 import (
 	"context"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
@@ -70,4 +71,5 @@ func (s *State) planAttention(p *plan.Plan) {
 			p.Attention = append(p.Attention, name)
 		}
 	}
+	slices.Sort(p.Attention)
 }

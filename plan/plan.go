@@ -66,7 +66,7 @@ type Plan struct {
 	// nil: none were.
 	Folded *Folded `json:"folded,omitempty"`
 	// Attention lists the results of attention that the source spells out as products and a Softmax
-	// and that one node computes here, in the order of the source's nodes; nil: it was not looked for.
+	// and that one node computes here, sorted by name; nil: there is none.
 	Attention []string `json:"attention,omitempty"`
 	// Precision describes the graph in 16 bits that the plan is of; nil: it was not put into these.
 	Precision *Precision `json:"precision,omitempty"`

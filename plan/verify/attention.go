@@ -15,17 +15,15 @@ func (v *verifier) attention() bool {
 	}
 	g := v.Model.Graph
 	tensors := v.Tensors(g)
-	seen := map[string]bool{}
-	for _, name := range v.Plan.Attention {
+	for i, name := range v.Plan.Attention {
 		switch t := tensors[name]; {
-		case seen[name]:
-			v.Fault(CodeAttention, "attention: %q: expected each once", graph.Short(name))
+		case i > 0 && v.Plan.Attention[i-1] >= name:
+			v.Fault(CodeAttention, "attention: %q: expected each once, sorted by name", graph.Short(name))
 		case t == nil || t.Maker < 0:
 			v.Fault(CodeAttention, "attention: %q: expected a tensor that a node of the main graph makes", graph.Short(name))
 		case !v.attends(t):
 			v.Fault(CodeAttention, "attention: %q: expected the result of a node Attention, perhaps behind a Reshape", graph.Short(name))
 		}
-		seen[name] = true
 	}
 	return true
 }

@@ -352,6 +352,17 @@ var real = []struct {
 	{"a step of training in 16 bits", classifier, passes.Options{Dims: map[string]int64{"batch": 3}, Precision: &passes.Precision{Type: graph.BFloat16}, Train: &autodiff.Options{Optimizer: "momentum"}}, func(p *plan.Plan) bool {
 		return p.Precision.Type == "bfloat16" && len(p.Precision.Casts) > 2
 	}},
+	{"attention of one node", text{opset: 20, main: `
+		in q float32[1,2,4,8]
+		in k float32[1,2,8,4]
+		in v float32[1,2,4,8]
+		s = MatMul(q, k)
+		p = Softmax(s) axis=-1
+		x = MatMul(p, v)
+		t = MatMul(x, k)
+		r = Softmax(t) axis=-1
+		y = MatMul(r, v)
+		out y`}, passes.Options{Attention: true}, func(p *plan.Plan) bool { return len(p.Attention) == 2 }},
 	{"16 bits", classifier, passes.Options{Precision: &passes.Precision{Type: graph.Float16, Keep: regexp.MustCompile("^y$")}}, func(p *plan.Plan) bool {
 		return p.Precision.Type == "float16" && len(p.Precision.Casts) > 2 && len(p.Precision.Kept) > 0
 	}},
@@ -768,6 +779,7 @@ var stillTrue = []struct{ path, what, why string }{
 	{"traffic_prices[].price", "^to", "they prove the same bound"},
 	{"traffic_prices[].step", "^to", "they prove the same bound"},
 	{"frontier[]", "^all dropped", "it says less"},
+	{"attention", "^(dropped|to null)", "it says less: a source may have the operator by itself"},
 	{"precision", "^(dropped|to null)", "it says less: a source may be in 16 bits by itself"},
 }
 
