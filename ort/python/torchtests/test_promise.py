@@ -25,6 +25,7 @@ from onnxmem_torch._planner import Plan
 from onnxmem_torch._plans import Plans
 
 from .lowered import Step
+from .networks import NETWORKS
 
 
 class UNet(nn.Module):
@@ -140,6 +141,17 @@ class TestPromise(unittest.TestCase):
                     self.assertEqual(len(said), report.kernels_bytes > report.limit_bytes, said)
                     if make is _patches and said:
                         self.assertRegex(said[0], r"and copies of [\d.]+ MiB in another layout")
+
+    def test_loops_are_taken_apart(self) -> None:
+        """Limits hold where Inductor shares outer loops, joins a product with a later sum, or has a buffer that no code makes."""
+        for name, limit in (("transformers/llama", "60%"), ("transformers/gpt2", "40%")):
+            torch.manual_seed(0)
+            network = next(n for n in NETWORKS if n.name == name)
+            report = Step(network.build().double(), network.draw()).report(onnxmem_torch.Partitioner(limit, strict=True))
+            with self.subTest(name):
+                assert report.kernels_bytes is not None and report.limit_bytes is not None
+                self.assertGreater(report.repeated, 0)
+                self.assertLessEqual(report.kernels_bytes, report.limit_bytes)
 
     def test_a_missed_limit_has_a_bound_of_the_same_kernels(self) -> None:
         """What every plan needs is never more than the smallest plan has."""

@@ -199,6 +199,17 @@ class Fused:
         kept = [self.step.kernels[i] for i in memory if name(self.step.kernels[i]) in WINDOWS or (self._local(i) and not written[i])]
         return {m for n in kept for m in (n.users if self.step.storages.item(next(iter(n.users))) else [n]) if isinstance(m.meta["val"], torch.Tensor)}
 
+    def products(self, kernels: Sequence[int]) -> set[fx.Node]:
+        """Return the matrix products that an order of kernels has before the sum that alone reads them, with others between.
+
+        Inductor would join the two into one operator, and so hold what the product reads until the sum.
+        """
+        mm, add = torch.ops.aten.mm.default, torch.ops.aten.add.Tensor
+        sums = {i: next(iter(n.users)) for i, n in enumerate(self.step.kernels) if n.target is mm and len(n.users) == 1}
+        found = {self.homes[i][0]: self.homes[self.step.index[n]] for i, n in sums.items() if n.target is add}
+        apart = {k for k, after in zip(kernels, [*kernels[1:], -1]) if k in found and after not in found[k]}
+        return {self.step.kernels[i] for k in apart for i in self.members[k] if i in sums}
+
     def _outside(self, kernel: int) -> dict[int, int]:
         """Return the tensors that a kernel reads from outside, with the bytes that it reads of each."""
         inside = set(self.members[kernel])

@@ -109,7 +109,8 @@ class Plans:
         report = self._report(found, kernels.share, copies + (found.peak_bytes if ours else peak), warning)
         if not ours:
             return PlannedKernels(None, kernels.step, report)
-        planned = order(kernels.step, kernels.steps(found.steps or []), kernels.kept())
+        steps = found.steps or []
+        planned = order(kernels.step, kernels.steps(steps), kernels.kept() | kernels.products(steps))
         if not copies:
             hand_over(planned, self.copies)
         return PlannedKernels(planned, kernels.step, report)

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 class OrderReport:
     """What a pass did with one graph. Sizes are bytes by Inductor's estimate.
 
-    That counts what the graph allocates: neither parameters and inputs, nor workspaces.
+    That counts what the graph allocates: neither parameters and inputs, nor workspaces. What
+    a fused kernel makes and alone reads, which is never allocated, is left out.
     """
 
     #: "forward", "backward" or "inference", and the graph's number.
@@ -172,7 +173,7 @@ def best_order(nodes: list[Any], effort: str, held: Sequence[str] = (), room: in
 
     Ties go to the first of these. The nodes must be those of the scheduler that is at work.
     held are inputs that others hold to the end. If the peak is above room, kernels are taken
-    apart where that lets the peak be room at most.
+    apart where that makes it smaller.
     """
     began = time.perf_counter()
     best, report = _best(nodes, effort, held)
@@ -184,7 +185,7 @@ def best_order(nodes: list[Any], effort: str, held: Sequence[str] = (), room: in
             return order, found.peak_bytes
 
         found = _split.below(best, report.peak_bytes, room, again, account.blamed, account.peak)
-        if found is not None:
+        if found != best:
             best = found
             report = replace(report, nodes=len(best), peak_bytes=account.peak(best), lower_bound_bytes=None, chosen="onnxmem")
     return best, replace(report, seconds=time.perf_counter() - began)
@@ -202,6 +203,8 @@ class Account:
         inputs = OrderedSet(V.graph.graph_inputs.keys())
         freeable: dict[str, Any]
         _, freeable = memory.prepare_planning_info(nodes, scheduler.name_to_buf, scheduler.name_to_fused_node, inputs, self.outputs)
+        for b in (b for n in nodes for b in _split.inside(n) if b.get_name() not in self.outputs):
+            b.mpi_buffer.size_alloc = b.mpi_buffer.size_free = 0  # which Inductor's estimate counts
         return freeable
 
     def peak(self, nodes: list[Any]) -> int:
@@ -209,15 +212,15 @@ class Account:
         peak: int = memory.estimate_peak_memory(nodes, self.prepare(nodes), self.outputs)[0]
         return peak
 
-    def blamed(self, nodes: list[Any]) -> list[Any]:
-        """Return the kernels that make or read what is live at the peak of an order."""
+    def blamed(self, nodes: list[Any], room: int) -> list[Any]:
+        """Return the kernels that make or read what is live where an order needs more than room."""
         problem = Problem(nodes, self.prepare(nodes), self.outputs)
-        loads = problem.loads(nodes)
-        at = loads.index(max(loads))
-        blamed = {at}
+        above = [at for at, load in enumerate(problem.loads(nodes)) if load > room]
+        blamed = set(above)
         for b in problem.buffers:
-            if max(b.maker, 0) <= at <= (len(nodes) if b.output else max(b.readers, default=b.maker)):
-                blamed |= b.readers | {max(b.maker, 0)}
+            first, last = max(b.maker, 0), len(nodes) if b.output else max(b.readers, default=b.maker)
+            if any(first <= at <= last for at in above):
+                blamed |= b.readers | {first}
         return [nodes[i] for i in sorted(blamed)]
 
 

@@ -10,42 +10,91 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
-#: Rounds of taking apart, each of which orders the kernels anew.
+#: Rounds of taking apart whatever is in several groups, each of which orders the kernels anew.
 _ROUNDS = 4
+
+#: Kernels that are then taken into halves, one after the other, each of which orders them anew, too.
+_TRIES = 40
 
 #: Orders kernels: returns them and their peak.
 Order = Callable[[list[Any]], tuple[list[Any], int]]
 
 
-def parts(node: Any) -> list[list[Any]]:
-    """Return a fused kernel's operators in groups that share no data but their inputs."""
+def units(node: Any) -> list[list[Any]]:
+    """Return the loops that a kernel was fused from; loops of one list are one loop, and a processor's lists share an outer one.
+
+    A kernel that is not made of loops is one by itself.
+    """
+    from torch._inductor.codegen.cpp import OuterLoopFusedSchedulerNode
     from torch._inductor.scheduler import FusedSchedulerNode, SchedulerNode
 
-    if type(node) is not FusedSchedulerNode or not all(type(n) is SchedulerNode for n in node.snodes) or node.is_template():
-        return [[node]]
-    group = {n: k for k, n in enumerate(node.snodes)}
-    makers = {b.get_name(): n for n in node.snodes for b in n.get_outputs()}
-    for n in node.snodes:
-        for d in n.read_writes.reads:
-            if d.name in makers:
-                old, new = group[n], group[makers[d.name]]
-                group = {m: new if k == old else k for m, k in group.items()}
-    return [[n for n in node.snodes if group[n] == k] for k in dict.fromkeys(group.values())]
+    if type(node) is OuterLoopFusedSchedulerNode:
+        return [list(n.get_nodes()) for n in node.get_outer_nodes()]
+    if type(node) is FusedSchedulerNode and all(type(n) is SchedulerNode for n in node.snodes) and not node.is_template():
+        return [list(node.snodes)]
+    return [[node]]
 
 
-def each(node: Any) -> list[list[Any]]:
-    """Return a fused kernel's operators, each by itself."""
-    return [[n] for part in parts(node) for n in part]
+def inside(node: Any) -> list[Any]:
+    """Return the buffers that loops make for themselves alone, which the code of a kernel does not have."""
+    found = []
+    for unit in units(node):
+        if len(unit) > 1:
+            names = {n.get_name() for n in unit}
+            found += [b for n in unit for b in n.get_outputs() if n.scheduler.can_buffer_be_removed_through_fusion(b.get_name(), names)]
+    return found
+
+
+def _needs(several: list[Any]) -> dict[Any, set[Any]]:
+    """Return the loops of a kernel that each loop needs, itself among them."""
+    makers = {b.get_name(): n for n in several for b in n.get_outputs()}
+    needs: dict[Any, set[Any]] = {}
+    for n in several:
+        before = {makers[d.name] for d in n.read_writes.reads if d.name in makers}
+        needs[n] = {n}.union(*(needs[m] for m in before if m in needs))
+    return needs
+
+
+def parts(node: Any) -> list[list[Any]]:
+    """Return a fused kernel's loops in groups that share no data but their inputs."""
+    several = [n for unit in units(node) for n in unit]
+    group = {n: k for k, n in enumerate(several)}
+    for n, needed in _needs(several).items():
+        for m in needed:
+            old, new = group[n], group[m]
+            group = {x: new if k == old else k for x, k in group.items()}
+    return [[n for n in several if group[n] == k] for k in dict.fromkeys(group.values())]
+
+
+def halves(node: Any) -> list[list[list[Any]]]:
+    """Return ways to run a fused kernel in two: first what some of its results need, then the rest."""
+    several = [n for unit in units(node) for n in unit]
+    needs, own = _needs(several), {n.get_name() for n in node.get_nodes()}
+    last = [n for n in several if any(u.get_name() not in own for b in n.get_outputs() for u in b.users)]
+    found: dict[tuple[Any, ...], list[list[Any]]] = {}
+    for results in [*([n] for n in last), *([m for m in last if m is not n] for n in last)]:
+        first = set[Any]().union(*(needs[n] for n in results))
+        two = [[n for n in several if n in first], [n for n in several if n not in first]]
+        if all(two):
+            found.setdefault(tuple(two[0]), two)
+    return list(found.values())
+
+
+def _kernel(node: Any, several: list[Any]) -> Any:
+    """Return some loops of a fused kernel as a kernel of their own."""
+    from torch._inductor.scheduler import FusedSchedulerNode
+
+    within = [part for unit in units(node) for part in [[n for n in unit if n in several]] if part]
+    fused = [part[0] if len(part) == 1 else FusedSchedulerNode(node.scheduler, part) for part in within]
+    return fused[0] if len(fused) == 1 else type(node)(node.scheduler, fused, node.outer_loop_fusion_depth)
 
 
 class Split:
     """A fused kernel in parts."""
 
     def __init__(self, node: Any, several: Sequence[list[Any]]) -> None:
-        from torch._inductor.scheduler import FusedSchedulerNode
-
         self.node = node
-        self.parts = [part[0] if len(part) == 1 else FusedSchedulerNode(node.scheduler, part) for part in several]
+        self.parts = [_kernel(node, part) for part in several]
         self.apart()
 
     def apart(self) -> None:
@@ -65,29 +114,39 @@ class Split:
 
 
 def below(
-    nodes: list[Any], least: int, room: int, order: Order, blamed: Callable[[list[Any]], list[Any]], peak: Callable[[list[Any]], int]
-) -> Optional[list[Any]]:
-    """Return kernels in an order whose peak is at most room, or the smallest, if taking some apart makes it smaller.
+    nodes: list[Any], least: int, room: int, order: Order, blamed: Callable[[list[Any], int], list[Any]], peak: Callable[[list[Any]], int]
+) -> list[Any]:
+    """Return kernels in an order whose peak is at most room; if taking some apart does not reach that, in the best that is found.
 
     least is the peak of the nodes as they are. blamed returns the kernels that make or read
-    what is live at the peak of an order.
+    what is live where more is live than some bytes, in an order.
     """
-    best, splits, before = nodes, list[Split](), least
-    for how in (parts, each):
-        for _ in range(_ROUNDS):
-            found = {n: several for n in blamed(best) for several in [how(n)] if len(several) > 1}
-            if not found:
+    best, splits = nodes, list[Split]()
+
+    def tried(split: dict[Any, Split]) -> bool:
+        nonlocal best, least
+        found, size = order([m for n in best for m in (split[n].parts if n in split else [n])])
+        if size > least:
+            for s in split.values():
+                s.join()
+            return False
+        best, least = found, size
+        splits.extend(split.values())
+        return True
+
+    for _ in range(_ROUNDS):
+        found = {n: several for n in blamed(best, room) for several in [parts(n)] if len(several) > 1}
+        if least <= room or not found or not tried({n: Split(n, several) for n, several in found.items()}):
+            break
+    tries = _TRIES
+    while least > room and tries > 0:
+        for n, two in [(n, two) for n in blamed(best, least - 1) for two in halves(n)][:tries]:
+            tries -= 1
+            if tried({n: Split(n, two)}):
                 break
-            split = {n: Split(n, several) for n, several in found.items()}
-            splits += split.values()
-            best, least = order([m for n in best for m in (split[n].parts if n in split else [n])])
-            if least <= room:
-                return _joined(best, room, splits, peak)
-    if least < before:
-        return _joined(best, least, splits, peak)
-    for s in reversed(splits):
-        s.join()
-    return None
+        else:
+            break
+    return _joined(best, max(room, least), splits, peak)
 
 
 def _joined(nodes: list[Any], room: int, splits: Sequence[Split], peak: Callable[[list[Any]], int]) -> list[Any]:
