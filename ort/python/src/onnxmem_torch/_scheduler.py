@@ -22,6 +22,7 @@ from onnxmem import Error
 from onnxmem._command import version
 from torch._inductor import memory
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
+from torch._inductor.dependencies import StarDep
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
@@ -38,7 +39,8 @@ class OrderReport:
     """What a pass did with one graph. Sizes are bytes by Inductor's estimate.
 
     That counts what the graph allocates: neither parameters and inputs, nor workspaces. What
-    a fused kernel makes and alone reads, which is never allocated, is left out.
+    a fused kernel makes and alone reads, which is never allocated, is left out, and what is
+    handed to a backward pass counts whole.
     """
 
     #: "forward", "backward" or "inference", and the graph's number.
@@ -203,8 +205,11 @@ class Account:
         inputs = OrderedSet(V.graph.graph_inputs.keys())
         freeable: dict[str, Any]
         _, freeable = memory.prepare_planning_info(nodes, scheduler.name_to_buf, scheduler.name_to_fused_node, inputs, self.outputs)
+        # Inductor's estimate takes for an input's size what one of its readers reads, which may be a part, or some of it again.
+        for name, b in freeable.items():
+            b.mpi_buffer.size_free = StarDep(name).numbytes_hint()
         for b in (b for n in nodes for b in _split.inside(n) if b.get_name() not in self.outputs):
-            b.mpi_buffer.size_alloc = b.mpi_buffer.size_free = 0  # which Inductor's estimate counts
+            b.mpi_buffer.size_alloc = b.mpi_buffer.size_free = 0  # which it counts
         return freeable
 
     def peak(self, nodes: list[Any]) -> int:
