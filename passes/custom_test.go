@@ -107,10 +107,10 @@ func dropExp(_ context.Context, s *passes.State) error {
 // graph run again.
 func TestPassOfOnesOwn(t *testing.T) {
 	for _, c := range []struct{ at, ran string }{
-		{"train", "adapt precision own train inline kv infer fold slice share bodies range order limit recast place alias annotate verify"},
-		{"infer", "adapt precision train inline kv own infer fold slice share bodies range order limit recast place alias annotate verify"},
-		{"share", "adapt precision train inline kv infer fold slice own infer share bodies range order limit recast place alias annotate verify"},
-		{"order", "adapt precision train inline kv infer fold slice share bodies range own infer share bodies order limit recast place alias annotate verify"},
+		{"train", "adapt attention precision own train inline kv infer fold slice share bodies range order limit recast place alias annotate verify"},
+		{"infer", "adapt attention precision train inline kv own infer fold slice share bodies range order limit recast place alias annotate verify"},
+		{"share", "adapt attention precision train inline kv infer fold slice own infer share bodies range order limit recast place alias annotate verify"},
+		{"order", "adapt attention precision train inline kv infer fold slice share bodies range own infer share bodies order limit recast place alias annotate verify"},
 	} {
 		var ran []string
 		r, err := passes.Optimize(t.Context(), twoBranches(t), passes.Options{

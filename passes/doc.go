@@ -7,8 +7,8 @@
 // The work is a list of passes ([Default]), run in this order:
 //
 //	adapt     adds low-rank adapters to a model that is to be trained, if asked
-//	attention replaces attention that is spelled out by one operator, if asked
 //	          (package autodiff/lora)
+//	attention replaces attention that is spelled out by one operator, if asked
 //	precision puts the graph into 16 bits, if asked
 //	train     makes a training graph of the model, if asked (package autodiff)
 //	inline    replaces calls of local functions by their bodies, if asked

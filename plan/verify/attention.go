@@ -13,6 +13,10 @@ func (v *verifier) attention() bool {
 	if v.Source == nil || v.opt.Unwritten || v.Plan.KV != nil {
 		v.Claim("attention")
 	}
+	if v.Plan.Ranges != nil {
+		v.Fault(CodeAttention, "attention: expected none in a plan for ranges: what it stands for is compared for one length")
+		return true
+	}
 	g := v.Model.Graph
 	tensors := v.Tensors(g)
 	for i, name := range v.Plan.Attention {

@@ -781,6 +781,7 @@ var elsewhere = map[string]string{
 	verify.CodeFolded:    "TestFolded",
 	verify.CodeSlices:    "TestProductsInSlices",
 	verify.CodePrecision: "TestTampered",
+	verify.CodeAttention: "TestTampered",
 }
 
 func clone(t testing.TB, p *plan.Plan) *plan.Plan {

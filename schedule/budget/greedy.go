@@ -120,7 +120,11 @@ func (c *chainer) takeNext(plan *recomputeSet, found []candidate, how greedyOpti
 		return c.takeOne(plan, found, barred)
 	}
 	if how.kinds {
-		return c.takeAlike(plan, found, barred) || c.takeOne(plan, found, barred)
+		if c.takeAlike(plan, found, barred) {
+			return true
+		}
+		c.sweep.run(*plan, false)
+		return c.takeOne(plan, found, barred)
 	}
 	if c.takeOne(plan, found, barred) {
 		return true

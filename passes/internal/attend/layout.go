@@ -57,6 +57,9 @@ func (f *finder) fits(a *attention) (why string) {
 			return "keys or values are repeated by a product"
 		}
 	}
+	if len(q) == 4 && (k[1] == 1) != (v[1] == 1) && q[1] != 1 {
+		return "keys or values are repeated by a product"
+	}
 	return f.fitsMasks(a, q[len(q)-2], k[len(k)-1])
 }
 

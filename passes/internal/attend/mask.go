@@ -20,6 +20,10 @@ type mask struct {
 // of any other, in every type.
 const hidden = -1e4
 
+// least is the largest number that hides a key beside other masks, whose numbers may be as low as hidden: the
+// least of float32 and bfloat16, but for rounding.
+const least = -3.38e38
+
 // masked returns the scores that an Add or a Where changes, and the change.
 func (f *finder) masked(n *graph.Node, last []int64) (scores graph.TensorID, m mask, ok bool) {
 	s := f.shape(n.Outputs[0])
@@ -48,7 +52,12 @@ func (f *finder) masked(n *graph.Node, last []int64) (scores graph.TensorID, m m
 
 // isScores reports whether nodes that scores goes through make a tensor from a product.
 func (f *finder) isScores(t graph.TensorID, last []int64) bool {
-	for range 16 {
+	visits := 64
+	return f.leadsToProduct(t, last, &visits)
+}
+
+func (f *finder) leadsToProduct(t graph.TensorID, last []int64, visits *int) bool {
+	for ; *visits > 0; *visits-- {
 		n := f.maker[t]
 		if n == nil || n.Domain != "" || !f.exact(t) {
 			return false
@@ -72,7 +81,7 @@ func (f *finder) isScores(t graph.TensorID, last []int64) bool {
 		case "Add":
 			next := none
 			for _, u := range n.Inputs {
-				if next == none && f.alike(u, t) && f.isScores(u, last) {
+				if *visits--; next == none && f.alike(u, t) && f.leadsToProduct(u, last, visits) {
 					next = u
 				}
 			}
@@ -105,16 +114,31 @@ func (f *finder) fitsMasks(a *attention, queries, keys int64) string {
 		}
 		s := f.shape(t)
 		n := len(s)
-		if n < 2 || n > 4 || s[n-1] != keys || s[n-2] != queries && s[n-2] != 1 || m.rank == 3 && n == 4 {
+		if n < 2 || n > 4 || s[n-1] != keys || s[n-2] != queries && s[n-2] != 1 || m.rank > 4 || m.rank == 3 && n == 4 {
 			return "a mask has other axes than scores"
 		}
 		if m.rank == 3 && a.lead[0] != 1 && n == 3 && s[0] != 1 {
 			return "a mask has other axes than scores"
 		}
-		if m.add == none && !math.IsInf(m.fill, -1) && f.elem(a.q) == graph.Float16 {
-			return "a mask replaces scores by a number of float16"
+		if m.add == none && !math.IsInf(m.fill, -1) {
+			if f.elem(a.q) == graph.Float16 || slices.ContainsFunc(a.masks, func(o mask) bool { return o.add != none && f.elem(o.add) == graph.Float16 }) {
+				return "a mask replaces scores by a number of float16"
+			}
+			if len(a.masks) > 1 && m.fill > least {
+				return "a mask beside others replaces scores by a number that leaves some"
+			}
 		}
-		if m.add != none && !f.elem(t).Floating() {
+		if m.add == none {
+			continue
+		}
+		switch f.elem(t) {
+		case graph.Float32, graph.BFloat16:
+		case graph.Float16:
+			// A number that hides keys in float32 would be -Inf.
+			if slices.ContainsFunc(a.masks, func(o mask) bool { return o.add != none && f.elem(o.add) != graph.Float16 }) {
+				return "masks have several types"
+			}
+		default:
 			return "a mask has a type that is not known"
 		}
 	}

@@ -68,7 +68,7 @@ func (w *writer) tensor(name string, elem graph.DType, shape []int64) graph.Tens
 func (w *writer) node(op, name string, elem graph.DType, shape []int64, attrs []*graph.Attr, in ...graph.TensorID) graph.TensorID {
 	key := fmt.Sprint(op, in)
 	for _, a := range attrs {
-		key += fmt.Sprint(a.Name, a.Ints)
+		key += fmt.Sprint(a.Name, a.Int, a.Ints)
 	}
 	if t, is := w.made[key]; is {
 		return t

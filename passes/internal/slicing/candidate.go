@@ -225,17 +225,18 @@ func (c *candidate) inTurn(limit int64) answer {
 	if most > limit {
 		return answer{math.MinInt64, most, none.estimate}
 	}
-	above := int64(math.MaxInt64) // what one slice fewer needs
+	// What was asked is answered alike for all limits from the largest need that fits to below the smallest that
+	// does not: more slices may need more.
+	fits, above := most, int64(math.MaxInt64)
 	for low < high {
 		mid := (low + high) / 2
 		if n := needs(mid); n <= limit {
-			high = mid
+			high, fits = mid, max(fits, n)
 		} else {
-			low, above = mid+1, n
+			low, above = mid+1, min(above, n)
 		}
 	}
-	e := c.at(high)
-	return answer{e.peak, above, e}
+	return answer{fits, above, c.at(high)}
 }
 
 // findMost finds the largest number of slices that is possible.

@@ -170,7 +170,7 @@ func around[T ~int32](x *texts, v int, readers []T) {
 	if to < len(readers) {
 		behind = int(readers[to])
 	}
-	x.bools(from > 0)
+	x.bools(from > 0, to < len(readers)) // one beyond reach has a distance of none at all
 	x.distance(v, behind)
 }
 

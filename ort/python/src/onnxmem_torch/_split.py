@@ -39,10 +39,21 @@ def inside(node: Any) -> list[Any]:
     """Return the buffers that loops make for themselves alone, which the code of a kernel does not have."""
     found = []
     for unit in units(node):
-        if len(unit) > 1:
+        # On a device, a loop of a long reduction is run twice, and what both read is in memory.
+        if len(unit) > 1 and (_of_processor(node) or not any(n.is_reduction() for n in unit)):
             names = {n.get_name() for n in unit}
             found += [b for n in unit for b in n.get_outputs() if n.scheduler.can_buffer_be_removed_through_fusion(b.get_name(), names)]
     return found
+
+
+def _of_processor(node: Any) -> bool:
+    device = node.get_device()
+    return device is not None and device.type == "cpu"
+
+
+def _runs(node: Any, several: list[Any]) -> bool:
+    """Whether some loops of a fused kernel are a kernel: on a device, loops of several sizes need a reduction among them."""
+    return _of_processor(node) or len({n.group for n in several}) == 1 or any(n.is_reduction() for n in several)
 
 
 def _needs(several: list[Any]) -> dict[Any, set[Any]]:
@@ -63,7 +74,8 @@ def parts(node: Any) -> list[list[Any]]:
         for m in needed:
             old, new = group[n], group[m]
             group = {x: new if k == old else k for x, k in group.items()}
-    return [[n for n in several if group[n] == k] for k in dict.fromkeys(group.values())]
+    found = [[n for n in several if group[n] == k] for k in dict.fromkeys(group.values())]
+    return found if all(_runs(node, part) for part in found) else [several]
 
 
 def halves(node: Any) -> list[list[list[Any]]]:
@@ -75,7 +87,7 @@ def halves(node: Any) -> list[list[list[Any]]]:
     for results in [*([n] for n in last), *([m for m in last if m is not n] for n in last)]:
         first = set[Any]().union(*(needs[n] for n in results))
         two = [[n for n in several if n in first], [n for n in several if n not in first]]
-        if all(two):
+        if all(two) and all(_runs(node, part) for part in two):
             found.setdefault(tuple(two[0]), two)
     return list(found.values())
 
@@ -121,32 +133,49 @@ def below(
     least is the peak of the nodes as they are. blamed returns the kernels that make or read
     what is live where more is live than some bytes, in an order.
     """
-    best, splits = nodes, list[Split]()
+    search = _Search(nodes, least, order)
+    try:
+        search.run(room, blamed)
+        return _joined(search.best, max(room, search.least), search.splits, peak)
+    except BaseException:
+        for s in reversed(search.splits):
+            s.join()
+        raise
 
-    def tried(split: dict[Any, Split]) -> bool:
-        nonlocal best, least
-        found, size = order([m for n in best for m in (split[n].parts if n in split else [n])])
-        if size > least:
+
+class _Search:
+    """Takes kernels apart as long as their best order gets no larger. splits are those that are apart."""
+
+    def __init__(self, nodes: list[Any], least: int, order: Order) -> None:
+        self.best, self.least, self._order = nodes, least, order
+        self.splits: list[Split] = []
+
+    def run(self, room: int, blamed: Callable[[list[Any], int], list[Any]]) -> None:
+        for _ in range(_ROUNDS):
+            found = {n: several for n in blamed(self.best, room) for several in [parts(n)] if len(several) > 1}
+            if self.least <= room or not found or not self._tried(found):
+                break
+        tries = _TRIES
+        while self.least > room and tries > 0:
+            for n, two in [(n, two) for n in blamed(self.best, self.least - 1) for two in halves(n)][:tries]:
+                tries -= 1
+                if self._tried({n: two}):
+                    break
+            else:
+                break
+
+    def _tried(self, found: dict[Any, list[list[Any]]]) -> bool:
+        """Take kernels apart in parts, unless the best order is larger then."""
+        split = {n: Split(n, several) for n, several in found.items()}
+        self.splits += split.values()
+        order, size = self._order([m for n in self.best for m in (split[n].parts if n in split else [n])])
+        if size > self.least:
             for s in split.values():
                 s.join()
+            self.splits = self.splits[: -len(split)]
             return False
-        best, least = found, size
-        splits.extend(split.values())
+        self.best, self.least = order, size
         return True
-
-    for _ in range(_ROUNDS):
-        found = {n: several for n in blamed(best, room) for several in [parts(n)] if len(several) > 1}
-        if least <= room or not found or not tried({n: Split(n, several) for n, several in found.items()}):
-            break
-    tries = _TRIES
-    while least > room and tries > 0:
-        for n, two in [(n, two) for n in blamed(best, least - 1) for two in halves(n)][:tries]:
-            tries -= 1
-            if tried({n: Split(n, two)}):
-                break
-        else:
-            break
-    return _joined(best, max(room, least), splits, peak)
 
 
 def _joined(nodes: list[Any], room: int, splits: Sequence[Split], peak: Callable[[list[Any]], int]) -> list[Any]:

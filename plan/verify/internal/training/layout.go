@@ -192,6 +192,8 @@ func split(row []atom, shape []int64) (axes [][]atom, ok bool) {
 				return nil, false
 			}
 			switch a := row[0]; {
+			case a.length == 0:
+				return nil, false
 			case need%a.length == 0:
 				axis, row, need = append(axis, a), row[1:], need/a.length
 			case a.length%need == 0:

@@ -82,7 +82,7 @@ func (p *prover) needed(name string) bool {
 func (p *prover) isSpelled(n, old *graph.Node) bool {
 	switch old.Op {
 	case "MatMul":
-		return p.Plan.Attention != nil && p.outer == nil && old.Domain == "" && p.attentionOf(n) != nil
+		return p.inference && p.Plan.Attention != nil && p.outer == nil && old.Domain == "" && p.attentionOf(n) != nil
 	}
 	return false
 }
@@ -113,7 +113,7 @@ func (p *prover) spell(t, of graph.TensorID) string {
 		new: layouts{g: p.g, skip: func(t graph.TensorID) graph.TensorID { t, _ = p.uncast(t); return t }, number: p.newNumber},
 		old: layouts{g: p.of.Graph, skip: func(t graph.TensorID) graph.TensorID { return t }, number: p.oldNumber},
 	}
-	for _, check := range []func() string{s.weights, s.walk, s.attributes, s.operands, s.masks} {
+	for _, check := range []func() string{s.weights, func() string { return s.shaped(t, of) }, s.walk, s.attributes, s.operands, s.masks} {
 		if wrong := check(); wrong != "" {
 			return s.at + ": " + wrong
 		}
@@ -121,6 +121,14 @@ func (p *prover) spell(t, of graph.TensorID) string {
 	p.nodes[maker] = p.of.Graph.Tensors[of].Maker
 	p.compared++
 	p.spelledOut[p.of.Graph.Tensors[of].Name] = true
+	return ""
+}
+
+// shaped compares the lengths of the result with those of the source: layouts compare elements in a row.
+func (s *spelled) shaped(t, of graph.TensorID) string {
+	if !s.new.exact(t) || !s.old.exact(of) || !slices.Equal(s.new.shape(t), s.old.shape(of)) {
+		return fmt.Sprintf("expected the lengths of the source's result, %v, found %v", s.old.g.Tensors[of].Type, s.new.g.Tensors[t].Type)
+	}
 	return ""
 }
 
@@ -317,8 +325,11 @@ func (s *spelled) changed(n *graph.Node, shape []int64) (from graph.TensorID, c 
 	return none, c, false
 }
 
-// hidden is the largest number that hides a key, whatever its score.
-const hidden = -1e4
+// hidden is the largest number that hides a key, whatever its score; beside other masks, least.
+const (
+	hidden = -1e4
+	least  = -3.38e38
+)
 
 // leads reports whether nodes that a walk goes through lead from a tensor of the source to a product.
 func (s *spelled) leads(t graph.TensorID) bool {
@@ -446,6 +457,9 @@ func (s *spelled) masks() string {
 	}
 	keys := s.changes[0].shape[len(s.changes[0].shape)-1]
 	for _, c := range s.changes {
+		if len(s.changes) > 1 && !c.adds && c.fill > least {
+			return fmt.Sprintf("input 3: expected one mask, since %s of the source leaves scores beside others", s.label(c.other))
+		}
 		have, n := s.old.shape(c.other), len(c.shape)
 		switch {
 		case len(have) < 2 || len(have) > n || n > 4 || have[len(have)-1] != keys:

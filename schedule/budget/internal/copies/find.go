@@ -54,8 +54,7 @@ func (g *net) seeds(colour []uint64) (list []pair) {
 		nodes[v] = int32(v)
 	}
 	slices.SortStableFunc(nodes, func(a, b int32) int { return cmp.Compare(colour[a], colour[b]) })
-	type class struct{ from, count int }
-	all := map[int]*struct{ class, nodes int }{} // the number of members -> such classes
+	all := map[int]*struct{ from, nodes int }{} // the number of members -> such classes: where the first begins, nodes of all
 	var counts []int
 	for i := 0; i < len(nodes); {
 		k := i
@@ -64,7 +63,7 @@ func (g *net) seeds(colour []uint64) (list []pair) {
 		}
 		if n := k - i; n >= leastCopies-1 {
 			if all[n] == nil {
-				all[n] = &struct{ class, nodes int }{class: i}
+				all[n] = &struct{ from, nodes int }{from: i}
 				counts = append(counts, n)
 			}
 			all[n].nodes += n
@@ -73,7 +72,7 @@ func (g *net) seeds(colour []uint64) (list []pair) {
 	}
 	slices.SortFunc(counts, func(a, b int) int { return cmp.Or(cmp.Compare(all[b].nodes, all[a].nodes), cmp.Compare(a, b)) })
 	for _, n := range counts[:min(len(counts), maxSeeds)] {
-		middle := all[n].class + n/2
+		middle := all[n].from + n/2
 		list = append(list, pair{nodes[middle-1], nodes[middle]})
 	}
 	return list
