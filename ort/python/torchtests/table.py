@@ -13,7 +13,7 @@ class Rounded:
     """A network below a limit, run by Inductor's kernels.
 
     distance is the largest difference from eager PyTorch; beside is that of min-cut's partition,
-    if it was compiled, too. seconds are the processor's, for planning and Inductor, without C++.
+    if it was compiled, too. measured is what the profiler sees of a step. seconds are the processor's, for planning and Inductor, without C++.
     """
 
     network: str
@@ -21,6 +21,7 @@ class Rounded:
     report: Report
     distance: float
     beside: Optional[float]
+    measured: Measured
     seconds: float
 
 
@@ -38,8 +39,8 @@ class Row:
 _HEAD = """| network | limit | best order, KiB | planned | measured | with workspaces | kernels again | extra time, % | bound | bits |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |
 """
-_ROUNDED = """| network | limit | limit, KiB | planned | Inductor's kernels | extra time, % | bound | compilation, s |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+_ROUNDED = """| network | limit | limit, KiB | planned | Inductor's kernels | measured | extra time, % | bound | compilation, s |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 """
 
 
@@ -67,7 +68,7 @@ def _differences(rows: list[Rounded]) -> str:
 def _rounded(row: Rounded) -> str:
     r = row.report
     above = "+ " if r.warning is None and (r.kernels_bytes or 0) > (r.limit_bytes or 0) else ""
-    sizes = " | ".join("" if size is None else f"{size / 1024:,.0f}" for size in (r.limit_bytes, r.peak_bytes, r.kernels_bytes))
+    sizes = " | ".join("" if size is None else f"{size / 1024:,.0f}" for size in (r.limit_bytes, r.peak_bytes, r.kernels_bytes, row.measured.tensors))
     bound = "" if r.extra_bound_percent is None else f"{r.extra_bound_percent:.2f}"
     return f"| {row.network} | {_missed(r)}{above}{row.limit} | {sizes} | {r.extra_percent:.2f} | {bound} | {row.seconds:.0f} |\n"
 

@@ -76,11 +76,12 @@ def check_inductor(case: unittest.TestCase, network: Network) -> None:
         beside = None
         if max(distances.values()) > _ROUNDING:
             beside = eager.distance(trainer.train(Compiled(trainer, {"min-cut": min_cut}, inductor).step("min-cut")))
+        measured = {limit: trainer.measure(compiled.step(limit)) for limit in plans}
     for limit, partitioner in plans.items():
         with case.subTest(limit=limit):
             case.assertEqual(len(partitioner.reports), 1, compiled.warnings[limit])
             (report,) = partitioner.reports
-            settings.rounded(Rounded(network.name, limit, report, distances[limit], beside, compiled.seconds[limit]))
+            settings.rounded(Rounded(network.name, limit, report, distances[limit], beside, measured[limit], compiled.seconds[limit]))
             case.assertLess(distances[limit], _ROUNDING if beside is None else _BESIDE * beside)
             assert report.kernels_bytes is not None and report.limit_bytes is not None
             # Kernels above the limit are never silent.

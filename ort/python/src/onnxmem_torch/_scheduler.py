@@ -26,7 +26,7 @@ from torch._inductor.dependencies import StarDep
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from . import _split
+from . import _reuse, _split
 from ._curve import mib
 from ._planner import ordered
 
@@ -109,6 +109,7 @@ class OrderPass(CustomSchedulerPass):
             self._warned = True
             return self._inductors(nodes)
         self.reports.append(report)
+        _reuse.within(report.peak_bytes)
         if planned is not None and self.partitioner is not None:
             if V.graph.is_backward:
                 planned.backward_bytes = report.peak_bytes
@@ -134,12 +135,12 @@ class OrderPass(CustomSchedulerPass):
         return order
 
     def uuid(self) -> str:
-        """Return the key of Inductor's caches: this file and the next, the planner's version, and the effort."""
+        """Return the key of Inductor's caches: this file and those that it needs, the planner's version, and the effort."""
         try:
             planner = version()
         except (Error, OSError):
             planner = "without a planner"
-        code = b"".join(Path(module.__file__ or "").read_bytes() for module in (sys.modules[__name__], _split))
+        code = b"".join(Path(module.__file__ or "").read_bytes() for module in (sys.modules[__name__], _reuse, _split))
         return hashlib.sha256(code + f"{planner} {self.effort}".encode()).hexdigest()
 
     def __enter__(self) -> OrderPass:
@@ -210,6 +211,10 @@ class Account:
             b.mpi_buffer.size_free = StarDep(name).numbytes_hint()
         for b in (b for n in nodes for b in _split.inside(n) if b.get_name() not in self.outputs):
             b.mpi_buffer.size_alloc = b.mpi_buffer.size_free = 0  # which it counts
+        for parts in (results_of(b) for n in nodes for b in n.get_outputs() if b.mpi_buffer.size_alloc and not b.mpi_buffer.size_free):
+            takers = [scheduler.name_to_fused_node[p.defining_op_name()] for p in parts]
+            for p in parts:  # the tuple holds them all until the last one is taken from it
+                p.mpi_buffer.succ_nodes = OrderedSet([*p.mpi_buffer.succ_nodes, *takers])
         return freeable
 
     def peak(self, nodes: list[Any]) -> int:
@@ -260,6 +265,12 @@ def _best(nodes: list[Any], effort: str, held: Sequence[str]) -> tuple[list[Any]
     )
 
 
+def results_of(b: Any) -> list[Any]:
+    """List the results of an operator with several, whose buffer b is a tuple: buffers that others allocate."""
+    takers = {id(u.node): u.node for u in b.users if hasattr(u.node, "get_outputs") and u.node.get_name() != "OUTPUT"}
+    return [p for n in takers.values() for p in n.get_outputs() if p.mpi_buffer.size_free and not p.mpi_buffer.size_alloc]
+
+
 def output_names() -> list[str]:
     """Return the names of the graph's results, "" for each that is no tensor."""
     return [x.get_name() if x.has_tensor_output() else "" for x in V.graph.graph_outputs]
@@ -295,7 +306,7 @@ class Problem:
         self.buffers = [self._buffer(b, b.mpi_buffer.size_free, -1) for b in freeable.values()]
         made = {b.get_name(): (b, i) for i, n in enumerate(nodes) for b in n.get_outputs()}
         maker = {name: i for name, (_, i) in made.items()}
-        parts = {name: self._parts(b) for name, (b, _) in made.items() if b.mpi_buffer.size_alloc and not b.mpi_buffer.size_free}
+        parts = {name: results_of(b) for name, (b, _) in made.items() if b.mpi_buffer.size_alloc and not b.mpi_buffer.size_free}
         for name, several in parts.items():
             maker.update((part.get_name(), maker[name]) for part in several if part.get_name() in made)
         for name, (b, i) in made.items():
@@ -309,11 +320,6 @@ class Problem:
     def _buffer(self, b: Any, size: int, maker: int, *readers: int) -> _Buffer:
         name = b.get_name()
         return _Buffer(name, size, maker, frozenset(readers).union(self._index[n] for n in b.mpi_buffer.succ_nodes), name in self._outputs)
-
-    def _parts(self, b: Any) -> list[Any]:
-        """List the results of an operator with several: buffers that others allocate."""
-        takers = {id(u.node): u.node for u in b.users if hasattr(u.node, "get_outputs") and u.node.get_name() != "OUTPUT"}
-        return [p for n in takers.values() for p in n.get_outputs() if p.mpi_buffer.size_free and not p.mpi_buffer.size_alloc]
 
     def json(self) -> dict[str, object]:
         """Return the problem as ``onnxmem order`` reads it."""
