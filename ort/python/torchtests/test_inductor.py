@@ -17,7 +17,7 @@ from torch._dynamo.utils import counters
 import onnxmem_torch
 
 from .memory import peaks
-from .networks import NETWORKS
+from .networks import NETWORKS, Network
 
 
 class TestInductor(unittest.TestCase):
@@ -43,13 +43,18 @@ class TestInductor(unittest.TestCase):
                     torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
 
     def test_measured(self) -> None:
-        """The profiler of PyTorch sees no more than the limit, though Inductor holds freed buffers for later ones and results in tuples."""
+        """The profiler of PyTorch sees no more than the limit, though Inductor holds freed buffers for later ones, and writes kernels as one function."""
+        for name, limit in (("transformers/llama", "40%"), ("torchvision/vgg", "80%")):
+            with self.subTest(name):
+                network = next(n for n in NETWORKS if n.name == name)
+                self._measured(network, limit)
+
+    def _measured(self, network: Network, limit: str) -> None:
         torch._dynamo.reset()
         torch.manual_seed(0)
-        network = next(n for n in NETWORKS if n.name == "transformers/llama")
-        model, inputs = network.build().train().double(), network.draw()
+        model, inputs = network.build().train(), network.draw()
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, {"TORCHINDUCTOR_CACHE_DIR": folder}):
-            step = onnxmem_torch.compile(model, limit="40%", strict=True)
+            step = onnxmem_torch.compile(model, limit=limit, strict=True)
             step(*inputs).backward()
             model.zero_grad()
             measured = peaks(lambda: step(*inputs).backward())

@@ -26,7 +26,7 @@ from torch._inductor.dependencies import StarDep
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from . import _reuse, _split
+from . import _code, _split
 from ._curve import mib
 from ._planner import ordered
 
@@ -109,7 +109,7 @@ class OrderPass(CustomSchedulerPass):
             self._warned = True
             return self._inductors(nodes)
         self.reports.append(report)
-        _reuse.within(report.peak_bytes)
+        _code.within(report.peak_bytes)
         if planned is not None and self.partitioner is not None:
             if V.graph.is_backward:
                 planned.backward_bytes = report.peak_bytes
@@ -140,7 +140,7 @@ class OrderPass(CustomSchedulerPass):
             planner = version()
         except (Error, OSError):
             planner = "without a planner"
-        code = b"".join(Path(module.__file__ or "").read_bytes() for module in (sys.modules[__name__], _reuse, _split))
+        code = b"".join(Path(module.__file__ or "").read_bytes() for module in (sys.modules[__name__], _code, _split))
         return hashlib.sha256(code + f"{planner} {self.effort}".encode()).hexdigest()
 
     def __enter__(self) -> OrderPass:

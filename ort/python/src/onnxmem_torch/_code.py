@@ -1,9 +1,11 @@
-"""Inductor's reuse of buffers, within the peak of its kernels.
+"""What Inductor's code holds beside its kernels' own account, within the peak of their order.
 
 Where a buffer is freed, Inductor may hold it for one of the same size that is allocated later,
 as long as its estimate of the peak allows. That estimate takes for an input's size what a
-reader reads, which may be more, so that more would be held than the kernels need. Here it is
-at most the peak of the order that they have.
+reader reads, which may be more, so that more would be held than the kernels need.
+
+And on a processor it writes kernels that follow each other as one function, before which all
+their buffers are allocated, and behind which they are freed. Here each has its own.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch._inductor.codegen import wrapper
+from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.virtualized import V
 
 #: What is noted on a graph that is lowered under this name is its peak in bytes.
@@ -26,7 +29,15 @@ class _Estimate(wrapper.EfficientPeakEstimate):
             estimate.overall_peak_memory = min(estimate.overall_peak_memory, peak)
 
 
+_ready = CppScheduling.ready_to_flush
+
+
+def _ready_to_flush(self: CppScheduling) -> bool:
+    return hasattr(V.graph, _PEAK) or bool(_ready(self))
+
+
 def within(peak: int) -> None:
-    """Let the graph that is lowered reuse buffers as far as that needs no more than a peak in bytes."""
+    """Let the code of the graph that is lowered need no more than a peak in bytes."""
     setattr(V.graph, _PEAK, peak)
     wrapper.EfficientPeakEstimate = _Estimate
+    CppScheduling.ready_to_flush = _ready_to_flush
