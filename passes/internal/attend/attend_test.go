@@ -188,9 +188,31 @@ var forms = []struct {
 		u = Tanh(t)
 		s = Add(u, m)
 		p = Softmax(s)` + end},
+	{name: "a number beside another mask, which leaves scores", kept: "a mask beside others replaces scores by a number that leaves some", graph: plain + `
+		in m float32[2,1,4,5]
+		in keep bool[2,1,4,5]
+		init low float32[] = -10000.0
+		t = MatMul(q, kt)
+		u = Where(keep, t, low)
+		s = Add(u, m)
+		p = Softmax(s)` + end},
+	{name: "a sum of itself, again and again", kept: "their scores are made in a form that is not known", graph: plain + `
+		x0 = MatMul(q, kt)
+		y0 = Tanh(x0)
+		` + doubled("y", 50) + `
+		p = Softmax(y50)` + end},
 	{name: "a Softmax along another axis", graph: plain + `
 		t = MatMul(q, kt)
 		p = Softmax(t) axis=2` + end},
+}
+
+// doubled is lines in which name0 is added to itself, and the sum to itself, n times.
+func doubled(name string, n int) string {
+	var b strings.Builder
+	for k := range n {
+		fmt.Fprintf(&b, "%s%d = Add(%[1]s%[3]d, %[1]s%[3]d)\n\t\t", name, k+1, k)
+	}
+	return b.String()
 }
 
 // TestForms: each form becomes the node that is expected, or stays, and the graph computes the same.
