@@ -48,9 +48,10 @@ func (l *lowering) joinSum(c *chain, st *Step, moved []movedWrite) {
 	}
 }
 
-// known reports whether a node is none of a function's, and its shapes are known.
+// known reports whether a node is none of a function's and runs no graph, which is not built yet, and its
+// shapes are known.
 func (l *lowering) known(st *Step) bool {
-	if st.Node().Semantics.Call != nil || !st.Exact() || len(st.Out) != 1 || st.Out[0] == nil || st.Out[0].Const || slices.Contains(st.In, nil) {
+	if st.Node().Semantics.Call != nil || len(st.Node().Bodies()) > 0 || !st.Exact() || len(st.Out) != 1 || st.Out[0] == nil || st.Out[0].Const || slices.Contains(st.In, nil) {
 		return false
 	}
 	open, err := st.check() // prepare reports it
