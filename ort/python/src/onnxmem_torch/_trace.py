@@ -119,12 +119,12 @@ def _without_dynamo(step: Any, model: Any, kept: _Keep, args: Any, kwargs: Any, 
     """Trace a step by running its Python: what Dynamo does not capture may still be one graph."""
     from functorch.compile import aot_function
 
-    leaves, spec = pytree.tree_flatten((args, kwargs))
-    places = [i for i, v in enumerate(leaves) if isinstance(v, torch.Tensor)]
+    values, spec = pytree.tree_flatten((args, kwargs))
+    places = [i for i, v in enumerate(values) if isinstance(v, torch.Tensor)]
     owned = dict(_owned(model))
 
     def flat(*given: Any) -> Any:
-        now = list(leaves)
+        now = list(values)
         for i, t in zip(places, given[len(owned) :]):
             now[i] = t
         new_args, new_kwargs = pytree.tree_unflatten(now, spec)
@@ -132,7 +132,7 @@ def _without_dynamo(step: Any, model: Any, kept: _Keep, args: Any, kwargs: Any, 
             result = step(*new_args, **new_kwargs)
         return tuple(t for t in leaves(result) if isinstance(t, torch.Tensor))
 
-    tensors = [*owned.values(), *(leaves[i] for i in places)]
+    tensors = [*owned.values(), *(values[i] for i in places)]
     kept.given = [kept.known.get(id(t), ("input", "input")) for t in tensors]
     with mode:
         try:
