@@ -3,6 +3,7 @@ package kernel
 import (
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
@@ -13,15 +14,21 @@ import (
 // being written.
 const mostWidened = 1 << 21
 
+// AddsUp reports whether a node is a sum or mean, which SumOfProduct may compute.
+func AddsUp(n *graph.Node) bool {
+	k := Lookup(n.Domain, n.Op)
+	return k != nil && k.sum != nil
+}
+
 // SumOfProduct makes the kernel of node c, a sum or mean of all elements of what another node makes, a
 // product of few depths, of 16 bits: it makes the elements in pieces, rounds them, and adds them up. The
 // bits are those of the two nodes. It returns nil for others.
 func SumOfProduct(product, c *Invocation) Run {
-	by, of := Lookup(product.Node.Domain, product.Node.Op), Lookup(c.Node.Domain, c.Node.Op)
-	if by == nil || of == nil || by.sides == nil || of.sum == nil || !multipliesHalves(product) {
+	by := Lookup(product.Node.Domain, product.Node.Op)
+	if by == nil || by.sides == nil || !AddsUp(c.Node) || !multipliesHalves(product) {
 		return nil
 	}
-	return of.sum.ofProduct(by.sides(product), product, c)
+	return Lookup(c.Node.Domain, c.Node.Op).sum.ofProduct(by.sides(product), product, c)
 }
 
 // multipliesHalves reports whether the operands of a product are two matrices of 16 bits, to which nothing

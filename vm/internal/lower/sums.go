@@ -24,7 +24,7 @@ func (l *lowering) joinSums() error {
 // joinSum is joinSums for the chain of one node.
 func (l *lowering) joinSum(c *chain, st *Step, moved []movedWrite) {
 	g := l.f.Graph
-	if len(st.Node().Inputs) == 0 || st.Node().Inputs[0] < 0 {
+	if !kernel.AddsUp(st.Node()) || len(st.Node().Inputs) == 0 || st.Node().Inputs[0] < 0 {
 		return
 	}
 	from := g.Tensors[st.Node().Inputs[0]].Maker
@@ -48,10 +48,9 @@ func (l *lowering) joinSum(c *chain, st *Step, moved []movedWrite) {
 	}
 }
 
-// known reports whether a node is none of a function's and runs no graph, which is not built yet, and its
-// shapes are known.
+// known reports whether a node is none of a function's, and its shapes are known.
 func (l *lowering) known(st *Step) bool {
-	if st.Node().Semantics.Call != nil || len(st.Node().Bodies()) > 0 || !st.Exact() || len(st.Out) != 1 || st.Out[0] == nil || st.Out[0].Const || slices.Contains(st.In, nil) {
+	if st.Node().Semantics.Call != nil || !st.Exact() || len(st.Out) != 1 || st.Out[0] == nil || st.Out[0].Const || slices.Contains(st.In, nil) {
 		return false
 	}
 	open, err := st.check() // prepare reports it

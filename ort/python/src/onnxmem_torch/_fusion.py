@@ -21,6 +21,7 @@ from ._loops import HEAVY, INLINED_READS, INTO, ROWS, WINDOWS, loops, name, redu
 from ._step import Step, Unsupported, behind, results
 from ._storages import concrete, elements, symbolic, tensors
 
+
 def rejoin(forward: fx.Graph, backward: fx.Graph, count: int) -> tuple[fx.Graph, set[fx.Node]]:
     """Return the graphs of a partition as one joint graph, and what of it is of the backward pass.
 

@@ -219,8 +219,10 @@ class Plans:
     def _near(self, step: Union[Step, Fused], found: Plan) -> str:
         """Say what a missed limit's smallest plan costs, where one of little more memory costs less than half as much."""
         share = step.share if isinstance(step, Fused) else 1.0
+        if found.extra_percent * share < 5:
+            return ""
         near = self._plan(self._problem(step), int(_NEAR * (found.peak_bytes or 0)))
-        if not near.feasible or found.extra_percent * share < 5 or 2 * near.extra_percent > found.extra_percent:
+        if not near.feasible or 2 * near.extra_percent > found.extra_percent:
             return ""
         return f" and takes {share * found.extra_percent:.0f} % more time (one of {mib(near.peak_bytes or 0)} takes {share * near.extra_percent:.0f} %)"
 

@@ -8,7 +8,7 @@ peak is above a limit, such kernels are taken apart, and those that need not be 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Optional
+from typing import Any
 
 #: Rounds of taking apart whatever is in several groups, each of which orders the kernels anew.
 _ROUNDS = 4
