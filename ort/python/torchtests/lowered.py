@@ -42,9 +42,9 @@ class Step:
             forward, self._backward = partitioner(gm, (), num_fwd_outputs=joint.num_fwd_outputs, static_lifetime_input_indices=joint.static, compiler="inductor")
         self._saved = self._lower(forward, False, partitioner, [])[joint.num_fwd_outputs :]
 
-    def backward(self, partitioner: onnxmem_torch.Partitioner) -> None:
-        """Lower the backward pass."""
-        self._lower(self._backward, True, partitioner, self._saved)
+    def backward(self, partitioner: onnxmem_torch.Partitioner) -> list[Any]:
+        """Lower the backward pass; return the strides of its results."""
+        return self._lower(self._backward, True, partitioner, self._saved)
 
     def _lower(self, part: fx.GraphModule, backward: bool, partitioner: onnxmem_torch.Partitioner, strides: list[Any]) -> list[Any]:
         """Lower one graph in the order of its kernels; strides are those of its first inputs. Return those of its results."""

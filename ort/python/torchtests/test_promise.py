@@ -153,6 +153,17 @@ class TestPromise(unittest.TestCase):
                 self.assertGreater(report.repeated, 0)
                 self.assertLessEqual(report.kernels_bytes, report.limit_bytes)
 
+    def test_gradients_have_the_layout_of_their_parameters(self) -> None:
+        """Inductor's convolutions make weights' gradients in another one, which autograd would copy while all gradients are there."""
+        network = next(n for n in NETWORKS if n.name == "torchvision/alexnet")
+        model = network.build()
+        step, partitioner = Step(model, network.draw()), onnxmem_torch.Partitioner("80%")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            step.forward(partitioner)
+            strides = step.backward(partitioner)
+        self.assertEqual([tuple(s) for s in strides if s is not None and len(s) == 4], [p.stride() for p in model.parameters() if p.dim() == 4])
+
     def test_a_missed_limit_has_a_bound_of_the_same_kernels(self) -> None:
         """What every plan needs is never more than the smallest plan has."""
         with torch.device("meta"):

@@ -1,14 +1,16 @@
-"""Two operators that are the identity, but that tell Inductor what is to be in memory.
+"""Three operators that are the identity, but that tell Inductor what is to be in memory.
 
 Inductor computes a value that reads few tensors again in each kernel that reads it, so that
 these tensors have to stay there. Where a plan has the value in memory instead, it is kept.
 And it returns the copy of an input in the layout that convolutions want. Where a plan has the
-input alone, the same input is returned.
+input alone, the same input is returned. And it returns gradients of convolutions' weights in
+their layout, which autograd copies once more, at the end of the backward pass, when all
+gradients are there. A settled gradient is copied where it is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -24,6 +26,9 @@ _library.impl("keep", lambda value: value.clone(), "CompositeExplicitAutograd")
 _library.impl("keep", lambda value: torch.empty_like(value), "Meta")
 _library.define("same(Tensor(a) value) -> Tensor(a)")
 _library.impl("same", lambda value: torch.ops.aten.alias.default(value), "CompositeExplicitAutograd")
+_library.define("settled(Tensor value) -> Tensor")
+_library.impl("settled", lambda value: value.clone(memory_format=torch.contiguous_format), "CompositeExplicitAutograd")
+_library.impl("settled", lambda value: torch.empty_like(value, memory_format=torch.contiguous_format), "Meta")
 
 
 def keep(graph: fx.Graph, node: fx.Node) -> fx.Node:
@@ -71,6 +76,32 @@ def same(graph: fx.Graph, node: fx.Node, name: str) -> fx.Node:
     return new
 
 
+def settle(graph: fx.Graph, gradients: Iterable[Any]) -> list[fx.Node]:
+    """Copy weights' gradients that Inductor's convolutions make in another layout than the parameters'; return the copies."""
+    found: list[fx.Node] = []
+    for n in dict.fromkeys(gradients):
+        if not isinstance(n, fx.Node) or not _of_weight(n):
+            continue
+        _lower()
+        with graph.inserting_after(n):
+            settled = graph.call_function(torch.ops.onnxmem.settled.default, (n,))
+        value = n.meta["val"]
+        with value.fake_mode:
+            settled.meta = {**n.meta, "val": torch.empty_like(value, memory_format=torch.contiguous_format)}
+        n.replace_all_uses_with(settled, delete_user_cb=lambda user: user.op == "output")
+        found.append(settled)
+    return found
+
+
+def _of_weight(node: fx.Node) -> bool:
+    """Whether a node is the gradient of a weight of images' convolutions that has the layout of the parameter only in the graph."""
+    source = node.args[0] if node.args else None
+    if not isinstance(source, fx.Node) or source.target is not torch.ops.aten.convolution_backward.default or node.args[1] != 1:
+        return False
+    value = node.meta["val"]
+    return bool(value.dim() == 4 and value.is_contiguous() and not value.is_contiguous(memory_format=torch.channels_last))
+
+
 def _lower() -> None:
     """Tell Inductor of the operators."""
     from torch._inductor import ir, lowering
@@ -84,6 +115,10 @@ def _lower() -> None:
         V.graph.nodes_prefer_channels_last.discard(V.graph.current_node)
         return value
 
+    def settle_here(value: Any) -> Any:
+        V.graph.nodes_prefer_channels_last.discard(V.graph.current_node)
+        return ir.ExternKernel.require_exact_strides(value, ir.FlexibleLayout.contiguous_strides(value.get_size()))
+
     def lower(value: Any) -> Any:
         node, graph = V.graph.current_node, V.graph
         if len(value.get_size()) == 4 and node in graph.nodes_prefer_channels_last:
@@ -93,3 +128,4 @@ def _lower() -> None:
 
     lowering.register_lowering(target, type_promotion_kind=None)(lower)
     lowering.register_lowering(torch.ops.onnxmem.same.default, type_promotion_kind=None)(return_same)
+    lowering.register_lowering(torch.ops.onnxmem.settled.default, type_promotion_kind=None)(settle_here)

@@ -12,7 +12,7 @@ _LOOPS = frozenset(
     argmax argmin arange bernoulli cat clone constant_pad_nd copy convert_element_type cumsum embedding empty_like flip
     full full_like gather index index_select inductor_lookup_seed inductor_random inductor_randint iota max mean min
     native_batch_norm_backward native_group_norm native_layer_norm new_zeros nll_loss_forward nll_loss_backward ones_like
-    prod rand rand_like randn_like repeat scalar_tensor select_scatter slice_scatter std sum upsample_nearest2d var
+    prod rand rand_like randn_like repeat scalar_tensor select_scatter settled slice_scatter std sum upsample_nearest2d var
     var_mean where zeros zeros_like fma _low_memory_max_pool_with_offsets _low_memory_max_pool_offsets_to_indices
     avg_pool2d avg_pool2d_backward
     """.split()
@@ -22,7 +22,7 @@ _LOOPS = frozenset(
 _MOVES = frozenset(
     """
     _to_copy arange clone constant_pad_nd copy convert_element_type empty_like embedding flip full full_like gather
-    index index_select iota new_zeros ones_like repeat scalar_tensor where zeros zeros_like _unsafe_index fma
+    index index_select iota new_zeros ones_like repeat scalar_tensor settled where zeros zeros_like _unsafe_index fma
     """.split()
 )
 

@@ -11,12 +11,14 @@ from torch import fx
 
 from ._curve import mib
 from ._fusion import Fused, rejoin
+from ._keep import settle
 from ._limit import LimitError, Report, parse
 from ._lowering import copied_bytes, copied_inputs
 from ._planner import Plan, plan
 from ._prepare import copied, dropouts, halve, prepare, product
 from ._rebuild import Planned, hand_over, order
-from ._step import Step, Unsupported
+from ._step import Step, Unsupported, results
+from ._storages import nbytes
 
 if TYPE_CHECKING:
     from ._partition import Partitioner
@@ -60,6 +62,12 @@ class Plans:
         self.best = plan(self.step.problem(), None, asked.effort)
         self.limit = self._limit()
         self._seconds = self.best.seconds
+        #: Whether gradients of weights are copied where they are made: an update reads them as they are.
+        self._settles = bool(self.copies) and asked.updates is None and (asked.limit is not None or asked.extra is not None)
+        if self._settles:
+            graph = copied(self.step.graph)
+            settle(graph, results(graph, count)[1])
+            self.step = self._step(graph)
 
     def operators(self, halves: bool) -> PlannedStep:
         """Return a plan of operators; LimitError if none meets the limit and strict was asked for.
@@ -87,12 +95,16 @@ class Plans:
         """
         asked, limit = self.asked, self.limit
         graph, behind = rejoin(forward.graph, backward.graph, self.count)
+        settled = settle(graph, results(graph, self.count)[1]) if self._settles else []
+        behind |= set(settled)
         if asked.updates is not None:
             before = set(graph.nodes)
             behind |= set(self._updated(graph).nodes) - before
         kernels = Fused(Step(graph, self.count, lambda node: 0.0), behind, self.step.device)  # which prices kernels itself
         # Copies are there from their first reader to the last of the backward pass, if their inputs are not handed over as they are.
         copies, peak, found = sum(self.copies.values()), kernels.peak(), self._plan(kernels.problem())
+        # Of min-cut's gradients, autograd copies one after the other at the end.
+        copies += max((nbytes(n.meta["val"]) for n in settled), default=0)
         assert found.peak_bytes is not None
         ours, warning = asked.updates is not None or found.peak_bytes < 0.99 * peak, None
         copies = 0 if asked.updates is not None else copies  # an update writes to the parameter, not to a copy
