@@ -250,7 +250,7 @@ func (o *Obstacle) add(t int32, bytes int64) {
 // hulls, in step widths that halve. Finally it takes the node of the highest load in
 // each half, quarter, eighth and so on of the order.
 func (s *Solver) prove(w *work, c *chainer, limits []int64, most int64) {
-	c.run(nil, false)
+	c.run(nil, true)
 	most += w.done
 	load, at := slices.Clone(c.load), int(c.at)
 	best := s.worth(s.bound.add(w, c.order[at]), c.plain, limits)

@@ -1,8 +1,6 @@
 package budget
 
-import (
-	"slices"
-)
+import "slices"
 
 // chain lists the buffers to recompute in a slot so that a target buffer is there.
 type chain struct {
@@ -74,8 +72,8 @@ func (c *chainer) extend(t int32) bool {
 
 // include adds a node of the unit of t, and the inputs that it needs.
 func (c *chainer) include(i, t int32) bool {
-	from, to := c.first[c.now.slot], c.first[c.now.slot+1]-1
-	if _, runs := slices.BinarySearch(c.node[from:to], i); !runs && c.ran[i] != c.number {
+	slot := c.now.slot
+	if _, runs := slices.BinarySearch(c.who[slot], i); !runs && c.ran[i] != c.number {
 		c.ran[i] = c.number
 		c.runs = append(c.runs, i)
 		c.now.cost += c.sweep.cost[i]
@@ -85,11 +83,14 @@ func (c *chainer) include(i, t int32) bool {
 		if x == t || c.met[x] == c.number {
 			continue
 		}
-		before, after := c.around(x, from)
-		if c.output[x] && before >= 0 || after >= 0 && (after&1 == 0 || after>>1 < to && c.node[after>>1] < i) {
+		before, after := c.around(x, newMoment(slot, 0))
+		if c.output[x] && before >= 0 || after >= 0 && (!after.makes() || after.moment() < newMoment(slot, i)) {
 			continue // held across the slot or recomputed in it
 		}
-		last := max(before>>1, 0)
+		last := int32(0)
+		if before >= 0 {
+			last = c.place(before.moment())
+		}
 		if !c.keeps(x, last) && c.tryExtend(x) {
 			continue
 		}
@@ -97,7 +98,7 @@ func (c *chainer) include(i, t int32) bool {
 			return false
 		}
 		c.met[x] = c.number
-		c.now.penalty += c.hotBytes(x, last, from)
+		c.now.penalty += c.hotBytes(x, last, c.first[slot])
 	}
 	return true
 }

@@ -13,8 +13,8 @@
 // A plan is a set of pairs "recompute buffer t in slot i", where slot i is the gap
 // before step i (the matrix R of Jain et al., Checkmate, 2020). The set determines
 // the lifetimes: an instance of a buffer is held until its last reader. Every such
-// set is a valid plan, so the searches need no validity checks; one sweep computes
-// the plan's peak and cost (sweep.go).
+// set is a valid plan, so the searches need no validity checks; a sweep computes
+// the plan's peak and cost from those of the last plan (sweep.go, instances.go).
 //
 //   - [Solve] plans for one limit, [Frontier] for several, a [Solver] for any
 //     number of them. Except at [schedule.EffortFast], all plans come from one

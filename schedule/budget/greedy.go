@@ -68,22 +68,22 @@ func (c *chainer) greedy(plan *recomputeSet, how greedyOptions) bool {
 // candidates lists the candidates for the peak of the last swept plan, best first.
 // The next call reuses the list.
 func (c *chainer) candidates(how greedyOptions, barred map[recompute]bool) []candidate {
-	found := c.found[:0]
+	found, peak := c.found[:0], c.momentAt(c.at)
 	c.kept, c.ranked = c.kept[:0], c.ranked[:0]
 	for i := range c.size {
 		t := int32(i)
 		if c.until[t] < 0 || c.output[t] || len(c.events[t]) < 2 {
 			continue
 		}
-		before, after := c.around(t, c.at)
-		if before < 0 || after < 0 || after&1 == 1 || after>>1 == c.at {
+		before, after := c.around(t, peak)
+		if before < 0 || after < 0 || after.makes() || after.moment() == peak {
 			continue
 		}
-		slot := c.slot[after>>1]
-		if c.until[t] < slot || before>>1 >= c.first[slot] || barred[newRecompute(slot, t)] {
+		slot := after.moment().slot()
+		if c.until[t] < slot || before.moment().slot() >= slot || barred[newRecompute(slot, t)] {
 			continue
 		}
-		worth := c.hotArea(t, before>>1, after>>1)
+		worth := c.hotArea(t, c.place(before.moment()), c.place(after.moment()))
 		from := len(found)
 		for _, threshold := range how.thresholds {
 			x, ok := c.chainFor(t, slot, c.at, threshold)

@@ -70,11 +70,11 @@ const maxPruned = 16
 func (s *sweep) needed(plan recomputeSet, m recompute) bool {
 	t, slot := m.buffer(), m.slot()
 	to := s.first[slot]
-	before, _ := s.around(t, to)
+	before, _ := s.around(t, newMoment(slot, 0))
 	if before < 0 {
 		return false
 	}
-	from := before>>1 + 1
+	from := s.place(before.moment()) + 1
 	if from >= to {
 		return false
 	}
@@ -90,11 +90,11 @@ func (s *sweep) needed(plan recomputeSet, m recompute) bool {
 			}
 			// Without this read, the instance of x ends at its last event before the slot.
 			events := s.events[x]
-			k, _ := slices.BinarySearch(events, to<<1)
+			k, _ := slices.BinarySearch(events, event(newMoment(slot, 0))<<1)
 			if k == 0 || k < len(events) && s.outlasts(events[k:], slot, only) {
 				continue
 			}
-			for j := max(from, events[k-1]>>1); j < to; j++ {
+			for j := max(from, s.place(events[k-1].moment())); j < to; j++ {
 				s.after[j-from] -= s.size[x]
 			}
 		}
@@ -133,12 +133,12 @@ func (s *sweep) runsOnlyFor(plan recomputeSet, m recompute) []int32 {
 
 // outlasts reports whether an instance with the given later events is also read by a run
 // that is not among those in a slot.
-func (s *sweep) outlasts(events []int32, slot int32, runs []int32) bool {
+func (s *sweep) outlasts(events []event, slot int32, runs []int32) bool {
 	for _, e := range events {
-		if e&1 == 1 {
+		if e.makes() {
 			return false
 		}
-		if k := e >> 1; s.slot[k] != slot || !slices.Contains(runs, s.node[k]) {
+		if m := e.moment(); m.slot() != slot || !slices.Contains(runs, m.node()) {
 			return true
 		}
 	}

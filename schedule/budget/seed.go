@@ -48,9 +48,9 @@ func (c *chainer) seed(at int32, spent func() bool) (plan recomputeSet) {
 		if c.until[t] < 0 || c.output[t] || c.held[t] {
 			continue
 		}
-		before, after := c.around(t, at)
-		if before >= 0 && after >= 0 && after>>1 != at {
-			all = append(all, dropped{t, after >> 1})
+		before, after := c.around(t, newMoment(at, at))
+		if before >= 0 && after >= 0 && after.moment() != newMoment(at, at) {
+			all = append(all, dropped{t, after.moment().slot()})
 		}
 	}
 	slices.SortFunc(all, func(a, b dropped) int {
@@ -66,11 +66,11 @@ func (c *chainer) seed(at int32, spent func() bool) (plan recomputeSet) {
 			c.run(plan, true)
 			last = slot
 		}
-		before, after := c.around(x.buffer, c.first[at+1])
-		if before < 0 || after < 0 || after&1 == 1 {
+		before, after := c.around(x.buffer, newMoment(at+1, 0))
+		if before < 0 || after < 0 || after.makes() {
 			continue // an earlier chain recomputes it
 		}
-		slot := c.slot[after>>1]
+		slot := after.moment().slot()
 		if found, ok := c.chainFor(x.buffer, slot, c.first[at+1]-1, byCut); ok {
 			for _, t := range found.adds {
 				plan.add(newRecompute(slot, t))

@@ -57,11 +57,11 @@ func newLineSwapper(p *schedule.Problem, l *line, r *rules, opt SwapOptions) *li
 			opt.Stays != nil && opt.Stays[l.tensor[b]] {
 			continue
 		}
-		before, after := s.around(int32(b), h.at)
+		before, after := s.around(int32(b), newMoment(h.at, h.at))
 		if before < 0 && l.maker[b] < 0 {
 			before = 0 // an input goes out once the first node has run
 		}
-		x := swap{int32(b), before >> 1, after >> 1, size, h.duration(size)}
+		x := swap{int32(b), before.moment().slot(), after.moment().slot(), size, h.duration(size)}
 		if before < 0 || after < 0 || x.to == h.at || x.from >= h.at {
 			continue
 		}
@@ -108,7 +108,7 @@ func (h *lineSwapper) spread(s *sweep, b int32) {
 	events := s.events[b]
 	first, last := h.maker[b], int32(0)
 	if len(events) > 0 {
-		last = events[len(events)-1] >> 1
+		last = events[len(events)-1].moment().slot()
 	}
 	if h.output[b] {
 		last = int32(len(h.order)) - 1

@@ -1,13 +1,13 @@
 package budget
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/internal/match"
 )
 
-// sweep evaluates plans of one line. It reuses its memory from plan to plan.
+// sweep evaluates plans of one line. Plans that follow each other differ little, so it keeps what it knows
+// of the last one and changes that where the next one differs (instances.go).
 //
 // A plan runs as a sequence of positions: for each slot the nodes that recompute its
 // buffers, each once, in the order of the line, then the node of the slot's step itself.
@@ -28,23 +28,27 @@ type sweep struct {
 	*work
 	limit int64
 
-	node   []int32 // position -> its node
-	slot   []int32 // position -> its slot
-	first  []int32 // slot -> its first position
-	load   []int64 // position -> bytes
+	plan    recomputeSet
+	step    []held    // step -> its own run
+	again   [][]held  // slot -> the repeated runs in it
+	who     [][]int32 // slot -> their nodes, ascending
+	used    []int32   // the slots with repeated runs, ascending
+	repeats int       // the number of repeated runs
+	events  [][]event // buffer -> its accesses, ascending
+
 	peak   int64
 	at     int32   // the first position of the peak
 	extra  int64   // nanoseconds of the repetitions
 	excess float64 // the sum of load - limit over all positions above the limit
 
-	hot    []int32   // the positions above the limit; only with events
-	events [][]int32 // buffer -> its accesses: 2 * position, + 1 if it is made there; ascending
+	// By position, only where run was called for them.
+	node  []int32 // position -> its node
+	slot  []int32 // position -> its slot
+	first []int32 // slot -> its first position
+	load  []int64 // position -> bytes
+	hot   []int32 // the positions above the limit
 
-	now   []state // buffer -> its newest instance
-	stamp []int32 // node -> 1 + the slot that last ran it
-	free  []atPosition
-	freed []int32      // position -> the last entry of free there, or -1; all -1 between sweeps
-	here  []match.Pair // those of free at one position
+	changes
 	match *match.Matcher
 	taken []match.Pair
 	after []int64 // memory for needed
@@ -54,210 +58,151 @@ type sweep struct {
 	own   archive // the recorded plans of this line
 }
 
-// state is the newest instance of a buffer. Its fields are together in memory because a
-// sweep accesses them together, for one buffer after another.
-type state struct {
-	size        int64
-	start, last int32 // the position that made it, or -1, and its last reader so far
-	wanted      int32 // 1 + the slot that last wanted the buffer
-	over        bool  // see line.over
-}
+// moment is a run in a plan: a slot, and the node that runs there. Runs are in the order of their moments,
+// and keep them where other runs come or go.
+type moment int64
 
-// atPosition is an in-place pair whose overwritten tensor has its last reader at a
-// position.
-type atPosition struct {
-	position int32
-	next     int32 // another at the position, or -1
-	pair     match.Pair
+func newMoment(slot, node int32) moment { return moment(slot)<<32 | moment(node) }
+
+func (m moment) slot() int32 { return int32(m >> 32) }
+func (m moment) node() int32 { return int32(m) }
+
+// event is an access to a buffer: 2 * its moment, + 1 if it is made there.
+type event int64
+
+func (e event) moment() moment { return moment(e >> 1) }
+func (e event) makes() bool    { return e&1 == 1 }
+
+// held says how a run changes the bytes that are held.
+type held struct {
+	begins int64 // bytes of the instances whose first moment it is, and what only this run needs
+	ends   int64 // of those whose last moment it is
+	saved  int64 // by in-place pairs
 }
 
 func newSweep(l *line, w *work) *sweep {
-	n, buffers := len(l.order), len(l.size)
-	s := &sweep{
-		line: l, work: w,
-		first: make([]int32, n+1), stamp: make([]int32, n),
-		events: make([][]int32, buffers), now: make([]state, buffers),
-		match: match.New(buffers), areas: make([]area, len(l.sizes)),
-	}
-	for t := range s.now {
-		s.now[t].size, s.now[t].over = l.size[t], l.over[t]
-	}
+	s := &sweep{line: l, work: w, match: match.New(len(l.size)), areas: make([]area, len(l.sizes))}
+	s.begin()
 	return s
 }
 
-// run evaluates a plan. With events it also sets hot and events, which the search for
-// candidates needs. O(instances x degree).
-func (s *sweep) run(plan recomputeSet, events bool) {
+// run evaluates a plan. With positions it also sets what is known by position, which the search for
+// candidates needs. O(positions), with a small constant, and O(instances x degree) for what differs from
+// the last plan.
+func (s *sweep) run(plan recomputeSet, positions bool) {
 	s.swept++
-	s.node, s.slot, s.hot, s.free = s.node[:0], s.slot[:0], s.hot[:0], s.free[:0]
-	s.load = append(s.load[:0], 0)
-	clear(s.stamp)
-	for t, maker := range s.maker {
-		x := &s.now[t]
-		x.wanted, x.start = 0, -1
-		if maker < 0 {
-			x.start, x.last = 0, 0
-		}
-	}
-	if events {
-		for t := range s.events {
-			s.events[t] = s.events[t][:0]
-		}
-	}
-	s.extra = 0
-	for i := range int32(len(s.order)) {
-		s.first[i] = int32(len(s.node))
-		if len(plan) > 0 && plan[0].slot() == i {
-			for len(plan) > 0 && plan[0].slot() == i {
-				s.want(plan[0].buffer(), i)
-				plan = plan[1:]
-			}
-			slices.Sort(s.node[s.first[i]:])
-			for k := s.first[i]; k < int32(len(s.node)); k++ {
-				s.extra += s.cost[s.node[k]]
-				s.step(k, i, events)
-			}
-		}
-		s.node = append(s.node, i)
-		s.step(int32(len(s.node)-1), i, events)
-	}
-	s.first[len(s.order)] = int32(len(s.node))
+	s.change(plan)
 	if len(s.order) == 0 {
-		s.load = append(s.load, 0) // the inputs are held at one step, although no node runs
+		s.standStill()
+	} else if positions {
+		s.list()
+	} else {
+		s.measure()
 	}
-	for t := range s.size {
-		x := &s.now[t]
-		if x.start < 0 {
-			continue
-		}
-		if s.output[t] {
-			x.last = int32(len(s.node)) - 1
-		}
-		s.close(int32(t), x)
-	}
-	s.sum(events)
-	s.count(len(s.node))
+	s.count(len(s.order) + s.repeats)
 }
 
-// want adds the nodes that recompute a buffer in a slot.
-func (s *sweep) want(t, slot int32) {
-	s.now[t].wanted = slot + 1
-	s.unit(t, slot, func(i int32) {
-		if s.stamp[i] != slot+1 {
-			s.stamp[i] = slot + 1
-			s.node = append(s.node, i)
-		}
-	})
+// standStill evaluates a problem without nodes: the inputs are held at one step, although no node runs.
+func (s *sweep) standStill() {
+	s.peak, s.excess = 0, 0
+	for _, size := range s.size {
+		s.peak += size
+	}
+	s.excess = float64(max(0, s.peak-s.limit))
 }
 
-// step reads and makes the buffers of the node at position k, which belongs to a slot.
-// Until sum runs, load holds differences.
-func (s *sweep) step(k, slot int32, events bool) {
-	i := s.node[k]
-	s.slot = append(s.slot, slot)
-	s.load = append(s.load, -s.workspace[i])
-	s.load[k] += s.workspace[i]
-	for _, t := range s.reads.of(i) {
-		s.now[t].last = k
-		if events {
-			s.events[t] = append(s.events[t], k<<1)
+// measure finds the peak.
+func (s *sweep) measure() {
+	var load, peak int64
+	var excess float64
+	position, at, limit := int32(0), int32(0), s.limit
+	from := int32(0)
+	for k := 0; k <= len(s.used); k++ {
+		runs := [2][]held{s.step[from:], nil} // to the next slot with repeated runs, and those
+		if k < len(s.used) {
+			slot := s.used[k]
+			runs[0], runs[1] = s.step[from:slot], s.again[slot]
+			from = slot
 		}
-	}
-	for _, t := range s.makes.of(i) {
-		x := &s.now[t]
-		if i != slot && x.wanted != slot+1 && s.overwritten(t, slot) {
-			s.load[k] += x.size
-			s.load[k+1] -= x.size
-			continue
-		}
-		if x.start >= 0 {
-			s.close(t, x)
-		}
-		x.start, x.last = k, k
-		if events {
-			s.events[t] = append(s.events[t], k<<1|1)
-		}
-	}
-}
-
-// close adds the newest instance of a buffer, which ends, to the loads.
-func (s *sweep) close(t int32, x *state) {
-	s.load[x.start] += x.size
-	s.load[x.last+1] -= x.size
-	if x.over {
-		for _, pair := range s.pairs[s.node[x.last]] {
-			if pair.Over == t {
-				s.free = append(s.free, atPosition{x.last, -1, pair})
+		for _, list := range runs {
+			for i := range list {
+				x := &list[i]
+				load += x.begins
+				now := load - x.saved
+				if now > peak {
+					peak, at = now, position
+				}
+				if now > limit {
+					excess += float64(now - limit)
+				}
+				load -= x.ends
+				position++
 			}
 		}
 	}
+	s.peak, s.at, s.excess = peak, at, excess
 }
 
-// sum converts the differences into loads, subtracts the savings of in-place pairs, and
-// finds the peak.
-func (s *sweep) sum(events bool) {
-	var load int64
-	for k, x := range s.load {
-		load += x
-		s.load[k] = load
-	}
-	s.load = s.load[:len(s.node)]
-	s.share()
+// list is measure, and sets what is known by position.
+func (s *sweep) list() {
+	n := len(s.step) + s.repeats
+	s.node, s.slot = slices.Grow(s.node[:0], n)[:n], slices.Grow(s.slot[:0], n)[:n]
+	s.load, s.hot = slices.Grow(s.load[:0], n)[:n], s.hot[:0]
 	s.peak, s.at, s.excess = 0, 0, 0
-	for k, load := range s.load {
-		if load > s.peak {
-			s.peak, s.at = load, int32(k)
+	var load int64
+	k, used := int32(0), s.used
+	put := func(slot, node int32, x *held) {
+		s.node[k], s.slot[k] = node, slot
+		load += x.begins
+		now := load - x.saved
+		s.load[k] = now
+		if now > s.peak {
+			s.peak, s.at = now, k
 		}
-		if load > s.limit {
-			s.excess += float64(load - s.limit)
-			if events {
-				s.hot = append(s.hot, int32(k))
+		if now > s.limit {
+			s.excess += float64(now - s.limit)
+			s.hot = append(s.hot, k)
+		}
+		load -= x.ends
+		k++
+	}
+	for i := range s.step {
+		s.first[i] = k
+		if len(used) > 0 && used[0] == int32(i) {
+			used = used[1:]
+			for j := range s.again[i] {
+				put(int32(i), s.who[i][j], &s.again[i][j])
 			}
 		}
+		put(int32(i), int32(i), &s.step[i])
 	}
+	s.first[len(s.step)] = k
 }
 
-// share subtracts, at each position, the savings of a largest matching of the in-place
-// pairs that are free there. A pair changes the load of its own step only, so the best
-// choice at each step is the best for the order (see package schedule).
-func (s *sweep) share() {
-	for len(s.freed) < len(s.node) {
-		s.freed = append(s.freed, -1)
+// place returns the position of a moment.
+func (s *sweep) place(m moment) int32 {
+	slot, node := m.slot(), m.node()
+	from, to := s.first[slot], s.first[slot+1]-1
+	if node == slot {
+		return to
 	}
-	for i := range s.free {
-		x := &s.free[i]
-		x.next, s.freed[x.position] = s.freed[x.position], int32(i)
-	}
-	for i := range s.free {
-		k := s.free[i].position
-		at := s.freed[k]
-		if at < 0 {
-			continue // the position was treated before
-		}
-		s.freed[k] = -1
-		if s.free[at].next < 0 {
-			s.load[k] -= s.size[s.free[at].pair.Over] // most positions have a single pair
-			continue
-		}
-		s.here = s.here[:0]
-		for ; at >= 0; at = s.free[at].next {
-			s.here = append(s.here, s.free[at].pair)
-		}
-		slices.SortFunc(s.here, func(a, b match.Pair) int {
-			return cmp.Or(cmp.Compare(a.Result, b.Result), cmp.Compare(a.Over, b.Over))
-		})
-		s.taken = s.match.Largest(s.taken[:0], s.here)
-		for _, pair := range s.taken {
-			s.load[k] -= s.size[pair.Over]
-		}
-	}
+	k, _ := slices.BinarySearch(s.node[from:to], node)
+	return from + int32(k)
 }
 
-// around returns the last event of a buffer before a position and the first at the
-// position or after it; -1 stands for none.
-func (s *sweep) around(t, position int32) (before, after int32) {
+// momentAt returns the moment of a position, or one after all moments.
+func (s *sweep) momentAt(position int32) moment {
+	if int(position) == len(s.node) {
+		return newMoment(int32(len(s.order)), 0)
+	}
+	return newMoment(s.slot[position], s.node[position])
+}
+
+// around returns the last event of a buffer before a moment and the first at it or after it; -1
+// stands for none.
+func (s *sweep) around(t int32, m moment) (before, after event) {
 	events := s.events[t]
-	i, _ := slices.BinarySearch(events, position<<1)
+	i, _ := slices.BinarySearch(events, event(m)<<1)
 	before, after = -1, -1
 	if i > 0 {
 		before = events[i-1]
