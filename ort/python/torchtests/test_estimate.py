@@ -30,6 +30,8 @@ from onnxmem_torch._load import PARAMETER_GRADIENT, RESULT
 from onnxmem_torch._partition import Partitioner
 from onnxmem_torch._trace import TraceError, joint
 
+from .memory import peaks
+
 warnings.simplefilter("ignore")
 
 
@@ -201,6 +203,18 @@ class Beside(unittest.TestCase):
         self.near(e.ways["inductor"].peak_bytes, self._steps(torch.compile(model, fullgraph=True), model, x, False), 0.01)
         with self.assertRaisesRegex(ValueError, "backend 'eager': expected \"inductor\""):
             onnxmem_torch.estimate(model, x, backend="eager")
+
+    def test_inductor_copies(self) -> None:
+        """Convolutions want weights in another layout, whose copies the forward pass hands over; autograd copies their gradients back at the end."""
+        for channels in ((3, 64, 256, 256), (256, 256, 64)):
+            model = nn.Sequential(*(nn.Sequential(nn.Conv2d(a, b, 3, 2), nn.ReLU()) for a, b in zip(channels, channels[1:])))
+            x = (torch.randn(2, channels[0], 16, 16),)
+            e = onnxmem_torch.estimate(model, x, loss=square, backend="inductor")
+            torch._dynamo.reset()
+            step = torch.compile(lambda x, model=model: square(model(x)), fullgraph=True)
+            step(*x).backward()
+            model.zero_grad()
+            self.near(e.ways["inductor"].peak_bytes, peaks(lambda: step(*x).backward()).tensors, 0.01)
 
     def test_inductor_workspaces(self) -> None:
         """Inductor's calls of libraries take what eager PyTorch's kernels take, and what is kept on disk says so."""

@@ -24,6 +24,7 @@ from ._load import Block, Load
 from ._prepare import copied
 from ._scheduler import Problem, output_names
 from ._step import Unsupported, behind
+from ._storages import concrete, nbytes
 from ._trace import by_dynamo
 from ._workspaces import Workspaces
 
@@ -71,6 +72,8 @@ class _Kernels:
     results: list[str]
     #: The strides of the results; None of those that are no tensors.
     strides: list[Optional[list[int]]]
+    #: The last step that reads a tensor, by its name.
+    read: dict[str, int]
 
 
 def fused(model: Any, call: Call, loss: Optional[Callable[[Any], torch.Tensor]], fakes: Fakes, workspaces: Optional[Workspaces]) -> Load:
@@ -90,22 +93,40 @@ def fused(model: Any, call: Call, loss: Optional[Callable[[Any], torch.Tensor]],
         text = str(e).strip().partition("\n")[0]
         raise Unsupported(f"Inductor does not lower this step: {type(e).__name__}{': ' if text else ''}{text}") from e
     inputs = [n.name for n in backward.graph.find_nodes(op="placeholder") if not behind(n)]
-    load = _load(ahead, after, parts.count, inputs)
+    load = _load(ahead, after, parts.count, inputs, _cloned(forward, after.strides))
     return load if workspaces is None else load.beside(workspaces.sizes(ahead.workspaces + after.workspaces))
 
 
-def _load(ahead: _Kernels, after: _Kernels, count: int, inputs: list[str]) -> Load:
-    """Return the load of both graphs. count results of the first are the model's; inputs are those of the second that it hands over."""
-    boundary, end = len(ahead.titles), len(ahead.titles) + len(after.titles) - 1
+def _cloned(forward: fx.GraphModule, strides: Sequence[Optional[list[int]]]) -> int:
+    """Return the bytes of the largest gradient that has not the layout of its parameter, but strides; 0 if all have.
+
+    Autograd copies one of these after the other, once the backward pass has made them all.
+    """
+    parameters = [n.meta["val"] for n in forward.graph.find_nodes(op="placeholder")]
+    pairs = [(p, s) for p, s in zip(parameters, strides) if isinstance(p, torch.Tensor) and s is not None and len(s) == p.dim()]
+    return max((nbytes(p) for p, s in pairs if any(concrete(d) > 1 and concrete(a) != b for d, a, b in zip(p.shape, p.stride(), s))), default=0)
+
+
+def _load(ahead: _Kernels, after: _Kernels, count: int, inputs: list[str], cloned: int) -> Load:
+    """Return the load of both graphs, and of what autograd copies behind them, in bytes.
+
+    count results of the first are the model's; inputs are those of the second that it hands over.
+    """
+    titles = ahead.titles + after.titles + (["a gradient's copy in the layout of its parameter"] if cloned else [])
+    boundary, end = len(ahead.titles), len(titles) - 1
     handed = dict(zip(inputs, ahead.results[count:]))
     returned, given = set(ahead.results[:count]), set(ahead.results[count:])
     blocks: list[Block] = []
+    # A copy of a parameter, in the layout that convolutions want, has the parameter's name behind the boundary.
+    copies = {made_by: name for name, made_by in handed.items() if name not in {b[0] for b in after.buffers}}
     # Both graphs number their buffers from 0.
     made: dict[str, int] = {}
     for name, size, first, last in ahead.buffers:
         made[name] = len(blocks)
         stop = boundary - 1 if last is None else last
-        blocks.append(Block(ahead.titles[max(first, 0)], size, max(first, 0), end if name in returned else boundary if name in given else stop))
+        if name in given:
+            stop = boundary + after.read.get(copies.get(name, ""), 0)
+        blocks.append(Block(ahead.titles[max(first, 0)], size, max(first, 0), end if name in returned else stop))
     later: dict[str, int] = {}
     for name, size, first, last in after.buffers:
         stop = end if last is None else boundary + last
@@ -117,7 +138,9 @@ def _load(ahead: _Kernels, after: _Kernels, count: int, inputs: list[str]) -> Lo
         elif first >= 0:
             later[name] = len(blocks)
             blocks.append(Block(after.titles[first], size, boundary + first, stop))
-    load = Load(ahead.titles + after.titles, blocks, boundary, end + 1, "Inductor's kernels by its own account, of min-cut's graphs")
+    if cloned:
+        blocks.append(Block(titles[end], cloned, end, end))
+    load = Load(titles, blocks, boundary, end + 1, "Inductor's kernels by its own account, of min-cut's graphs")
     return load.name([later[n] for n in after.results if n in later], [made[n] for n in ahead.results[:count] if n in made])
 
 
@@ -163,9 +186,10 @@ def _kernels(nodes: list[Any], workspaces: Optional[Workspaces]) -> _Kernels:
         last = None if b.output else max((step[r] for r in b.readers), default=max(first, 0))
         buffers.append((b.name, b.size, first, last))
     origins = [_origins(n) for n in order]
-    titles = [title(o[-1]) if o else n.get_name() for n, o in zip(order, origins)]
+    titles = [title(o[-1]) if o else "a copy in another layout" for n, o in zip(order, origins)]
     keys = [workspaces.of(o[-1]) if workspaces is not None and n.is_extern() and o else "" for n, o in zip(order, origins)]
-    return _Kernels(titles, keys, buffers, output_names(), result_strides())
+    read = {d.name: s for s, n in enumerate(order) for d in n.read_writes.reads}
+    return _Kernels(titles, keys, buffers, output_names(), result_strides(), read)
 
 
 def result_strides() -> list[Optional[list[int]]]:
