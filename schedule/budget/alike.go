@@ -109,7 +109,7 @@ func (s *sweep) pruneAlike(plan *recomputeSet, noise float64, seed uint64) {
 		was := *plan
 		removes := func(n int) bool {
 			x := without(was, g.all[:n])
-			if s.run(x, false); s.peak > s.limit {
+			if !s.fits(x) {
 				return false
 			}
 			*plan = x
@@ -252,4 +252,12 @@ func (c *chainer) destroyAlike(plan recomputeSet, draw *rand.Rand) recomputeSet 
 	out = slices.Clone(out)
 	slices.Sort(out)
 	return without(plan, slices.Compact(out))
+}
+
+// planApart leaves copies out of account: each is planned by itself.
+func (s *Solver) planApart(all []*chainer) {
+	s.copies = nil
+	for _, c := range all {
+		c.alike = nil
+	}
 }

@@ -135,6 +135,7 @@ type Solver struct {
 	costs     []int64
 	rules     *rules
 	archive   archive
+	limits    []int64 // that the archive is filled for; nil: see grid
 	filled    bool
 	proven    bool     // prove has run for the grid
 	reached   bool     // reachLeast has run
@@ -166,7 +167,7 @@ func New(p *schedule.Problem, orders [][]int32, opt Options) (*Solver, error) {
 	}
 	rules.final = opt.Final
 	s := &Solver{p: p, opt: opt, costs: costs, rules: rules, sharedBy: max(opt.Part, 1)}
-	if opt.Effort == schedule.EffortFast && len(p.Nodes) >= copiesNodes {
+	if len(p.Nodes) >= copiesNodes {
 		s.copies = copies.Find(p)
 	}
 	for _, order := range orders {
@@ -205,8 +206,8 @@ func (s *Solver) newLine(order []int32) *line {
 	return l
 }
 
-// copiesNodes is the number of nodes from which on copies are planned alike, at fast effort. Below it, there
-// is time to plan each by itself.
+// copiesNodes is the number of nodes from which on copies are planned alike. Below it, there is time to plan each
+// by itself.
 const copiesNodes = 3000
 
 // Solve returns the cheapest plan that it finds with a peak of at most limit

@@ -60,9 +60,9 @@ func (s *Solver) planRead(w *work, all []*chainer, limit int64) []*chainer {
 		if len(read) == len(steps) {
 			break
 		}
-		now := s.newLine(s.firstRuns(read))
-		c := newChainer(newSweep(now, w))
-		s.lines, all = append(s.lines, now), append(all, c)
+		var c *chainer
+		c, all = s.chainerOf(w, all, s.firstRuns(read))
+		now := c.line
 		c.limit = limit
 		for _, plan := range []recomputeSet{was.translate(x.set, read, now), nil} {
 			if c.greedy(&plan, greedyOptions{batch: 0.5, thresholds: plain, rounds: maxRounds}) {
@@ -72,6 +72,19 @@ func (s *Solver) planRead(w *work, all []*chainer, limit int64) []*chainer {
 		}
 	}
 	return all
+}
+
+// chainerOf returns the chainer of an order, and all chainers with it.
+func (s *Solver) chainerOf(w *work, all []*chainer, order []int32) (*chainer, []*chainer) {
+	for _, c := range all {
+		if slices.Equal(c.order, order) {
+			return c, all
+		}
+	}
+	l := s.newLine(order)
+	c := newChainer(newSweep(l, w))
+	s.lines = append(s.lines, l)
+	return c, append(all, c)
 }
 
 // planFast plans for one limit, from known plans first. Then it plans from each order in large batches, with

@@ -18,7 +18,8 @@ const (
 // fill searches for plans on a grid of limits that depends on the problem alone. All
 // plans go into the archive, which then serves any limit.
 //
-// First, known plans go down the grid by themselves (descendKnown). Then:
+// First, known plans go down the grid by themselves (descendKnown). Where a stretch repeats,
+// fillAlike does the rest at default effort. Otherwise, and at the greatest effort:
 //
 //  1. For the two best lines and each limit of the grid, descending: greedy plans,
 //     guided by the cuts around the limit, from the plan of the previous limit, and
@@ -41,11 +42,21 @@ func (s *Solver) fill(w *work) {
 		_, o := s.bound.at(limit)
 		return o != nil
 	})
+	f := s.newFewer()
+	if f == nil {
+		s.planApart(all)
+	}
 	if len(grid) == 0 {
 		s.reach(w, all)
 		return
 	}
 	s.descendKnown(all, grid)
+	if f != nil {
+		if all = s.fillAlike(w, f, all, grid); s.opt.Effort != schedule.EffortMax {
+			return
+		}
+		s.planApart(all)
+	}
 	lines := s.bestLines(all, grid)
 	pace := pacer{w, w.done, s.effort(descendWork), len(lines) * len(grid), 0}
 	for _, c := range lines {
@@ -112,6 +123,9 @@ func (s *Solver) starts(all []*chainer, limit int64, number int) (list []entry) 
 // grid returns the limits for which the archive is filled, descending. Known plans with a smaller peak
 // than all orders divide it: below the smallest of them, it goes down in steps of that one.
 func (s *Solver) grid() (grid []int64) {
+	if s.limits != nil {
+		return slices.Clone(s.limits)
+	}
 	steps := func(of, above int64) {
 		for percent := int64(100 - gridStep); percent >= gridLast; percent -= gridStep {
 			if limit := of/100*percent + of%100*percent/100; limit > above {
@@ -333,10 +347,15 @@ func (h *hull) near(limit int64) []corner {
 // pruneLower prunes, against each limit of the grid, the plans of the next maxLower
 // lower limits.
 func (s *Solver) pruneLower(lines []*chainer, grid []int64) {
+	s.pruneLowerFor(lines, grid, len(grid))
+}
+
+// pruneLowerFor does so for the first few limits.
+func (s *Solver) pruneLowerFor(lines []*chainer, grid []int64, number int) {
 	if lines[0].leavesOut("prune lower") {
 		return
 	}
-	for i := len(grid) - 1; i >= 0; i-- {
+	for i := number - 1; i >= 0; i-- {
 		for k := i + 1; k < len(grid) && k <= i+maxLower; k++ {
 			x := s.archive.cheapest(grid[k])
 			if x == nil || x.cost == 0 {

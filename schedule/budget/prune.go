@@ -42,10 +42,10 @@ func (s *sweep) prune(plan *recomputeSet, draw *rand.Rand) {
 		for _, m := range out {
 			plan.remove(m)
 		}
-		if len(out) > 0 {
-			s.run(*plan, true)
-		}
-		if s.peak <= s.limit {
+		if len(out) == 0 || s.fits(*plan) {
+			if len(out) > 0 {
+				s.list()
+			}
 			all, size = all[k:], min(2*size, maxPruned)
 			continue
 		}

@@ -41,12 +41,14 @@ type sweep struct {
 	extra  int64   // nanoseconds of the repetitions
 	excess float64 // the sum of load - limit over all positions above the limit
 
-	// By position, only where run was called for them.
-	node  []int32 // position -> its node
-	slot  []int32 // position -> its slot
-	first []int32 // slot -> its first position
-	load  []int64 // position -> bytes
-	hot   []int32 // the positions above the limit
+	// By position, of the last plan for which run was called with positions.
+	listed recomputeSet
+	under  int64   // limit then
+	node   []int32 // position -> its node
+	slot   []int32 // position -> its slot
+	first  []int32 // slot -> its first position
+	load   []int64 // position -> bytes
+	hot    []int32 // the positions above the limit
 
 	changes
 	match *match.Matcher
@@ -90,16 +92,48 @@ func newSweep(l *line, w *work) *sweep {
 // candidates needs. O(positions), with a small constant, and O(instances x degree) for what differs from
 // the last plan.
 func (s *sweep) run(plan recomputeSet, positions bool) {
-	s.swept++
 	s.change(plan)
+	s.count(len(s.order) + s.repeats)
+	switch {
+	case len(s.order) == 0:
+		s.standStill()
+	case !positions:
+		s.measure()
+	case s.limit == s.under && s.first[len(s.order)] > 0 && slices.Equal(plan, s.listed):
+		s.find()
+	default:
+		s.list()
+	}
+}
+
+// fits reports whether a plan is within the limit. It leaves the peak open.
+func (s *sweep) fits(plan recomputeSet) bool {
+	s.change(plan)
+	s.count(len(s.order) + s.repeats)
 	if len(s.order) == 0 {
 		s.standStill()
-	} else if positions {
-		s.list()
-	} else {
-		s.measure()
+		return s.peak <= s.limit
 	}
-	s.count(len(s.order) + s.repeats)
+	var load int64
+	from := int32(0)
+	for k := 0; k <= len(s.used); k++ {
+		runs := [2][]held{s.step[from:], nil}
+		if k < len(s.used) {
+			slot := s.used[k]
+			runs[0], runs[1] = s.step[from:slot], s.again[slot]
+			from = slot
+		}
+		for _, list := range runs {
+			for i := range list {
+				x := &list[i]
+				if load += x.begins; load-x.saved > s.limit {
+					return false
+				}
+				load -= x.ends
+			}
+		}
+	}
+	return true
 }
 
 // standStill evaluates a problem without nodes: the inputs are held at one step, although no node runs.
@@ -146,37 +180,65 @@ func (s *sweep) measure() {
 // list is measure, and sets what is known by position.
 func (s *sweep) list() {
 	n := len(s.step) + s.repeats
-	s.node, s.slot = slices.Grow(s.node[:0], n)[:n], slices.Grow(s.slot[:0], n)[:n]
-	s.load, s.hot = slices.Grow(s.load[:0], n)[:n], s.hot[:0]
-	s.peak, s.at, s.excess = 0, 0, 0
+	s.node, s.slot, s.load = slices.Grow(s.node[:0], n)[:n], slices.Grow(s.slot[:0], n)[:n], slices.Grow(s.load[:0], n)[:n]
 	var load int64
-	k, used := int32(0), s.used
-	put := func(slot, node int32, x *held) {
-		s.node[k], s.slot[k] = node, slot
+	k, from := int32(0), int32(0)
+	for u := 0; u <= len(s.used); u++ {
+		to := int32(len(s.step))
+		if u < len(s.used) {
+			to = s.used[u]
+		}
+		for i := range s.step[from:to] {
+			x, slot := &s.step[int(from)+i], from+int32(i)
+			s.first[slot], s.node[k], s.slot[k] = k, slot, slot
+			load += x.begins
+			s.load[k] = load - x.saved
+			load -= x.ends
+			k++
+		}
+		if u == len(s.used) {
+			break
+		}
+		s.first[to] = k
+		for i, node := range s.who[to] {
+			x := &s.again[to][i]
+			s.node[k], s.slot[k] = node, to
+			load += x.begins
+			s.load[k] = load - x.saved
+			load -= x.ends
+			k++
+		}
+		x := &s.step[to]
+		s.node[k], s.slot[k] = to, to
 		load += x.begins
-		now := load - x.saved
-		s.load[k] = now
-		if now > s.peak {
-			s.peak, s.at = now, k
-		}
-		if now > s.limit {
-			s.excess += float64(now - s.limit)
-			s.hot = append(s.hot, k)
-		}
+		s.load[k] = load - x.saved
 		load -= x.ends
 		k++
-	}
-	for i := range s.step {
-		s.first[i] = k
-		if len(used) > 0 && used[0] == int32(i) {
-			used = used[1:]
-			for j := range s.again[i] {
-				put(int32(i), s.who[i][j], &s.again[i][j])
-			}
-		}
-		put(int32(i), int32(i), &s.step[i])
+		from = to + 1
 	}
 	s.first[len(s.step)] = k
+	s.swept++
+	s.listed, s.under = append(s.listed[:0], s.plan...), s.limit
+	s.hot = s.hot[:0]
+	s.find()
+	for k, load := range s.load {
+		if load > s.limit {
+			s.hot = append(s.hot, int32(k))
+		}
+	}
+}
+
+// find finds the peak in what is known by position.
+func (s *sweep) find() {
+	s.peak, s.at, s.excess = 0, 0, 0
+	for k, load := range s.load {
+		if load > s.peak {
+			s.peak, s.at = load, int32(k)
+		}
+		if load > s.limit {
+			s.excess += float64(load - s.limit)
+		}
+	}
 }
 
 // place returns the position of a moment.

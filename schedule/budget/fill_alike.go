@@ -1,0 +1,105 @@
+package budget
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+const (
+	nearWork  = 5_000_000  // of the search near the plan for a limit
+	lastReach = 10_000_000 // of the search below the lowest plan
+	nextPlans = 2          // of each side of a limit, from which settle plans
+	wideGap   = 50         // see tighten
+)
+
+// fillAlike is fill where a stretch repeats. It returns all followed by the chainers of new orders.
+//
+//  1. It fills the archive of the problem with fewer copies, and does in all copies what those plans do.
+//  2. For each limit of the grid, descending, it plans from the plans next to it, and in orders that suit the cheapest.
+//  3. For each limit, ascending, it prunes the plans of lower limits. Where the bound says that there may be
+//     a cheaper one, it looks for it.
+//
+// On Llama-3-8B's step this takes a twentieth of the time of a search that plans each layer by itself.
+func (s *Solver) fillAlike(w *work, f *fewer, all []*chainer, grid []int64) []*chainer {
+	f.small.limits = f.limits(s, grid)
+	inner := &work{ctx: w.ctx, most: math.MaxInt64, without: w.without}
+	f.small.fill(inner)
+	w.count(int(inner.done))
+	for _, x := range f.small.archive {
+		c := all[x.line]
+		for _, as := range f.as {
+			c.record(&s.archive, f.lift(x.set, f.small.lines[x.line], c.line, as))
+		}
+	}
+	for _, limit := range grid {
+		s.settle(w, all, limit)
+		all = s.planRead(w, all, limit)
+	}
+	for i, limit := range slices.Backward(grid) {
+		s.pruneLowerFor(all, grid[i:], 1)
+		s.tighten(w, all, limit, uint64(i))
+	}
+	most := w.most
+	w.most = min(most, w.done+s.effort(lastReach))
+	s.reach(w, []*chainer{all[s.archive[0].line]})
+	w.most = most
+	return all
+}
+
+// tighten looks for a cheaper plan for a limit whose bound says that there may be one. A plan that exceeds the bound
+// by a part in wideGap of the step may be far from the cheapest, so that it plans afresh, too.
+func (s *Solver) tighten(w *work, all []*chainer, limit int64, seed uint64) {
+	x := s.archive.cheapest(limit)
+	bound, _ := s.bound.at(limit)
+	if x == nil || w.exhausted() || x.cost-bound <= bound/closeEnough {
+		return
+	}
+	c := all[x.line]
+	c.limit, c.held = limit, nil
+	if x.cost-bound > c.plain/wideGap {
+		var plan recomputeSet
+		if c.greedy(&plan, greedyOptions{batch: 0.25, thresholds: plain, kinds: true, rounds: maxRounds}) {
+			c.trim(&plan)
+		}
+		c.record(&s.archive, plan)
+		x = s.archive.cheapest(limit)
+	}
+	pace := pacer{w, w.done, s.effort(nearWork), 1, 1}
+	c.neighboursAlike(&s.archive, x.set, near, rand.New(rand.NewPCG(seed, 1)), &pace)
+	x = s.archive.cheapest(limit)
+	c = all[x.line]
+	c.limit = limit
+	plan := slices.Clone(x.set)
+	c.prune(&plan, nil)
+	c.record(&s.archive, plan)
+}
+
+// settle plans for a limit from the plans next to it: those below it with less, those above it with more, and
+// the lowest of all if there is none below it.
+func (s *Solver) settle(w *work, all []*chainer, limit int64) {
+	try := func(x entry, how greedyOptions) {
+		if w.exhausted() {
+			return
+		}
+		c := all[x.line]
+		c.limit, c.held = limit, nil
+		plan := slices.Clone(x.set)
+		how.batch, how.thresholds = 0.5, plain
+		if c.greedy(&plan, how) {
+			c.trim(&plan)
+		}
+		c.record(&s.archive, plan)
+	}
+	from := slices.Clone(s.archive)
+	k := len(from)
+	for k > 0 && from[k-1].peak > limit {
+		k--
+	}
+	for _, x := range from[max(0, k-nextPlans):min(len(from), k+nextPlans)] {
+		try(x, greedyOptions{rounds: startRounds})
+	}
+	if x := s.archive[0]; x.peak > limit {
+		try(x, greedyOptions{kinds: true, rounds: maxRounds})
+	}
+}

@@ -1,0 +1,56 @@
+package budget
+
+import (
+	"context"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/schedule/budget/internal/copies"
+)
+
+// findCopies makes a solver plan copies alike, however small its problem is.
+func (s *Solver) findCopies() bool {
+	s.copies = copies.Find(s.p)
+	for _, l := range s.lines {
+		l.alike = newAlike(l, s.copies)
+	}
+	return s.copies != nil
+}
+
+// Plans of a network with fewer layers, done in all layers, cost about as much as those of a search that plans each
+// layer by itself with ten times the work, and a larger limit never costs more.
+func TestFewerLayers(t *testing.T) {
+	const name = "vit_b_16-train-bs32"
+	p := readData(t, name)
+	s, peak := solver(t, p, Options{Part: 4})
+	if !s.findCopies() || s.newFewer() == nil {
+		t.Fatal("no copies found")
+	}
+	last := int64(0)
+	for k, best := range known[name].extra {
+		x := s.Solve(context.Background(), peak/100*percent(k))
+		checkPlan(t, p, x)
+		if x.Feasible != Found || x.ExtraPercent > 1.05*best {
+			t.Errorf("at %d %%: %v, %.2f %% more time; %.2f are known", percent(k), x.Feasible, x.ExtraPercent, best)
+		}
+		if x.ExtraCost < last {
+			t.Errorf("at %d %%: extra cost %d, at a larger limit %d", percent(k), x.ExtraCost, last)
+		}
+		last = x.ExtraCost
+	}
+}
+
+// Where too few copies are left, each is planned by itself, as if none had been found.
+func TestTooFewCopies(t *testing.T) {
+	p := readData(t, "llama_8l-train-bs32")
+	alike, peak := solver(t, p, Options{Part: 100})
+	apart, _ := solver(t, p, Options{Part: 100})
+	if !alike.findCopies() || alike.newFewer() != nil {
+		t.Fatal("expected copies, but too few to leave some out")
+	}
+	for _, percent := range []int64{70, 40} {
+		x, y := alike.Solve(context.Background(), peak/100*percent), apart.Solve(context.Background(), peak/100*percent)
+		if x.ExtraCost != y.ExtraCost || x.PeakBytes != y.PeakBytes {
+			t.Errorf("at %d %%: peak %d for %d, without copies %d for %d", percent, x.PeakBytes, x.ExtraCost, y.PeakBytes, y.ExtraCost)
+		}
+	}
+}
