@@ -12,16 +12,32 @@ import (
 // ignoredLabel is the label that does not count: PyTorch's default ignore_index.
 const ignoredLabel = -100
 
+// nodeOf returns the node that makes t; nil if there is none.
+func (s *trainer) nodeOf(t ID) *graph.Node {
+	k := slices.IndexFunc(s.g.Nodes, func(n *graph.Node) bool { return slices.Contains(n.Outputs, t) })
+	if k < 0 {
+		return nil
+	}
+	return s.g.Nodes[k]
+}
+
+// fromHalf reports whether a Cast widened t from 16 bits, as under autocast.
+func (s *trainer) fromHalf(t ID) bool {
+	n := s.nodeOf(t)
+	for n != nil && n.Domain == "" && ops.ClassOf(n) == ops.View {
+		n = s.nodeOf(n.Inputs[0])
+	}
+	return n != nil && ops.Casts(n) && is16Bits(s.typeOf(n.Inputs[0]).Elem)
+}
+
 // madeBy returns the node that makes t, apart from nodes that only pass its elements on,
 // in the same order; nil if there is none.
 func (s *trainer) madeBy(t ID) *graph.Node {
 	for {
-		k := slices.IndexFunc(s.g.Nodes, func(n *graph.Node) bool { return slices.Contains(n.Outputs, t) })
-		if k < 0 || s.g.Nodes[k].Domain != "" {
-			return nil
-		}
-		n := s.g.Nodes[k]
+		n := s.nodeOf(t)
 		switch {
+		case n == nil || n.Domain != "":
+			return nil
 		case ops.Copies(n) || ops.ClassOf(n) == ops.View && ops.Moves(n):
 		case n.Op == "Cast" && s.typeOf(n.Inputs[0]).Elem.Floating():
 		default:
@@ -61,13 +77,15 @@ func (s *trainer) classScores(y ID, axis int) ID {
 
 // meanOverLabels is the cross-entropy of scores, with the classes along axis 1: its mean
 // over the labels that count. It is written as a sum and a quotient, since slices of a batch
-// may add up a sum, but not a mean of which they do not know how many count. A sum of 16
-// bits might be infinite.
+// may add up a sum, but not a mean of which they do not know how many count. Scores of 16 bits
+// are widened, which takes memory, but little of it in slices of rows: the loss of each label is a
+// row then, and the sum stands apart.
 func (s *trainer) meanOverLabels(y, labels ID) ID {
 	a := attrs{"reduction": "sum", "ignore_index": ignoredLabel}
-	narrow := s.typeOf(y).Elem.Bits() < 32
-	if narrow {
-		a["reduction"] = "mean"
+	y = s.emitter.widened(y)
+	rows := s.fromHalf(y)
+	if rows {
+		a["reduction"] = "none"
 	}
 	loss := ID(graph.None)
 	if s.saves(savingCrossEntropy) {
@@ -75,11 +93,12 @@ func (s *trainer) meanOverLabels(y, labels ID) ID {
 	} else {
 		loss = s.emit("SoftmaxCrossEntropyLoss", a, 2, y, labels)[0]
 	}
-	if narrow {
-		return loss
+	all := axes(0, s.rank(labels))
+	if rows {
+		loss = s.sum(loss, all, false)
 	}
 	counts := s.op("Not", s.op("Equal", labels, s.index(ignoredLabel)))
-	return s.div(loss, s.sum(s.castLike(counts, loss), axes(0, s.rank(labels)), false))
+	return s.div(loss, s.sum(s.castLike(counts, loss), all, false))
 }
 
 // binaryLogits returns what a Sigmoid makes the output of: the loss of probabilities that

@@ -193,7 +193,7 @@ func (s *trainer) crossEntropy(y ID) (ID, error) {
 		e.Tensor = s.g.Tensors[y].Name
 		return graph.None, e
 	}
-	y = s.widened(s.classScores(y, axis))
+	y = s.classScores(y, axis)
 	labels := s.labels(graph.Int64, slices.Delete(slices.Clone(shape), axis, axis+1))
 	classes := shape[axis]
 	switch last := len(shape) - 1; {

@@ -32,12 +32,18 @@ func (o *Options) aliasesAfter() bool {
 	return o.mayAlias() && (o.Aliases == AliasesOn || !again)
 }
 
+// mayAlias reports whether the plan of the present graph may have aliases. Those of slices of the loss
+// alone seldom pay, as in graphs that are changed for a limit.
+func (s *State) mayAlias() bool {
+	return s.opt.mayAlias() && (s.opt.Aliases == AliasesOn || s.less.slices == nil || s.opt.Slices != SlicesOff)
+}
+
 // aliases lets results of Concat, Split, Slice and Gather lie in the bytes of their operands,
 // and operands in the bytes of their results, if that makes the plan of the main graph
 // better.
 func aliases(ctx context.Context, s *State) error {
 	r := s.now.Main
-	if !s.opt.aliasesAfter() || r.Recast || r.Apart != nil || r == s.less.unshared || repeat.Swaps(r) { // another order would not fit transfers
+	if !s.opt.aliasesAfter() || !s.mayAlias() || r.Recast || r.Apart != nil || r == s.less.unshared || repeat.Swaps(r) { // another order would not fit transfers
 		return nil
 	}
 	most := int64(math.MaxInt64)

@@ -58,7 +58,7 @@ func TestListsOfPasses(t *testing.T) {
 	}
 	swapped := passes.Default()
 	infer := slices.IndexFunc(swapped, func(p passes.Pass) bool { return p.Name == "infer" })
-	slices.Reverse(swapped[infer : infer+4])
+	slices.Reverse(swapped[infer : infer+5])
 	for _, c := range []struct {
 		name, want string
 		opt        passes.Options
@@ -70,7 +70,7 @@ func TestListsOfPasses(t *testing.T) {
 		{"two of a name", `two passes have the name "place"`, passes.Options{Passes: append(passes.Default(), nothing("place"))}},
 		{"no name", "pass 0 has no name", passes.Options{Passes: before("adapt", nothing(""))}},
 		{"no function", `pass "idle" has no function`, passes.Options{Passes: before("train", passes.Pass{Name: "idle"})}},
-		{"disabled, but not optional", `pass "own" cannot be disabled: expected one of fold, order, recast`, passes.Options{Passes: before("train", nothing("own")), Disable: []string{"own"}}},
+		{"disabled, but not optional", `pass "own" cannot be disabled: expected one of fold, loss, order, recast`, passes.Options{Passes: before("train", nothing("own")), Disable: []string{"own"}}},
 	} {
 		var option *passes.OptionError
 		_, err := passes.Optimize(t.Context(), twoBranches(t), c.opt)
@@ -107,10 +107,10 @@ func dropExp(_ context.Context, s *passes.State) error {
 // graph run again.
 func TestPassOfOnesOwn(t *testing.T) {
 	for _, c := range []struct{ at, ran string }{
-		{"train", "adapt attention precision own train inline kv infer fold slice share bodies range order limit recast place alias annotate verify"},
-		{"infer", "adapt attention precision train inline kv own infer fold slice share bodies range order limit recast place alias annotate verify"},
-		{"share", "adapt attention precision train inline kv infer fold slice own infer share bodies range order limit recast place alias annotate verify"},
-		{"order", "adapt attention precision train inline kv infer fold slice share bodies range own infer share bodies order limit recast place alias annotate verify"},
+		{"train", "adapt attention precision own train inline kv infer fold slice loss share bodies range order limit recast place alias annotate verify"},
+		{"infer", "adapt attention precision train inline kv own infer fold slice loss share bodies range order limit recast place alias annotate verify"},
+		{"share", "adapt attention precision train inline kv infer fold slice loss own infer share bodies range order limit recast place alias annotate verify"},
+		{"order", "adapt attention precision train inline kv infer fold slice loss share bodies range own infer share bodies order limit recast place alias annotate verify"},
 	} {
 		var ran []string
 		r, err := passes.Optimize(t.Context(), twoBranches(t), passes.Options{
@@ -177,7 +177,7 @@ func TestStateBetweenPasses(t *testing.T) {
 	const none, inferred, shared = "false 0 false 0 0 false", "true 0 false 0 0 false", "true 5 true 0 0 false"
 	ordered := fmt.Sprintf("true 5 true %d 0 false", r.Plan.Summary.PeakBytes)
 	placed := fmt.Sprintf("true 5 true %d %d ", r.Plan.Summary.PeakBytes, len(r.Plan.Buffers))
-	want := []string{none, none, none, none, none, none, none, inferred, inferred, inferred, shared, shared, shared, ordered, ordered, ordered, placed + "false", placed + "false", placed + "true"}
+	want := []string{none, none, none, none, none, none, none, inferred, inferred, inferred, inferred, shared, shared, shared, ordered, ordered, ordered, placed + "false", placed + "false", placed + "true"}
 	if !slices.Equal(seen, want) {
 		t.Errorf("saw  %q\nwant %q", seen, want)
 	}

@@ -17,6 +17,8 @@
 //	fold      computes once what depends on constants alone
 //	slice     runs regions of the graph in slices, for a peak below that of any
 //	          order, if asked
+//	loss      runs the loss of a training step in slices of its rows, where that
+//	          makes the peak smaller
 //	share     merges tensors that are views of each other into one storage
 //	bodies    plans the bodies of control flow and the local functions; their
 //	          arenas are the workspace of their nodes

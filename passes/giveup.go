@@ -57,6 +57,11 @@ var features = []feature{
 		leave: func(o *Options) bool { o.Slices = min(o.Slices, SlicesExact); return true },
 	},
 	{
+		name: "the loss in slices", codes: []string{verify.CodeSlices},
+		used:  func(s *State) bool { return s.plan.Slices != nil && s.opt.Slices == SlicesOff },
+		leave: func(o *Options) bool { o.Disable = append(slices.Clip(o.Disable), "loss"); return true },
+	},
+	{
 		name: "slices", codes: []string{verify.CodeSlices},
 		used:  func(s *State) bool { return s.plan.Slices != nil },
 		leave: leaveSlices,

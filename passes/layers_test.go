@@ -28,8 +28,8 @@ var layers = []struct {
 	{"internal/costs", []string{"device.go", "measured.go", "costs.go", "measure.go"}},
 	{"internal/limits", []string{
 		"task.go", "lowest.go", "casts.go", "search.go", "error.go", "frontier.go", "settle.go", "points.go", "slicer.go", "bound.go",
-		"sliced.go", "within.go", "base.go", "kept.go", "aliases.go", "ladder.go", "weigher.go", "alone.go", "bases.go", "inside.go", "means.go", "limit.go", "recast.go", "weigh.go", "arena.go",
-		"weigh_frontier.go", "choose.go", "pools.go",
+		"sliced.go", "within.go", "base.go", "kept.go", "aliases.go", "ladder.go", "weigher.go", "alone.go", "loss.go", "bases.go", "inside.go", "means.go", "limit.go", "recast.go", "weigh.go", "arena.go",
+		"weigh_frontier.go", "choose.go", "loss_rows.go", "pools.go",
 	}},
 	{"internal/pools", []string{"moves.go", "pools.go", "prices.go"}},
 	{"internal/repeat", []string{"repeat.go", "swap.go"}},

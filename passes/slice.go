@@ -33,10 +33,31 @@ func slice(ctx context.Context, s *State) error {
 	if err != nil {
 		return err
 	}
+	s.takeSlices(found)
+	return nil
+}
+
+// takeSlices takes what a search for slices has chosen.
+func (s *State) takeSlices(found *limits.Chosen) {
 	s.less.Choice, s.less.known, s.less.fixed, s.costs.Measured, s.less.frontier, s.less.slices = found.Choice, found.Known, found.Fixed, found.Measured, found.Frontier, found.Slices
 	if found.Model != nil {
 		s.Replace(found.Model)
 	}
+}
+
+// lossInRows runs the loss of a training step in slices, unless other regions were looked for: what
+// a step needs without a limit, and what it is planned from below one, is then less. Pools, ranges
+// and a runtime have the graph as it is.
+func lossInRows(ctx context.Context, s *State) error {
+	o := &s.opt
+	if o.Slices != SlicesOff || len(o.Pools) > 0 || s.now.Ranged != nil || o.Runtime != "" || o.Schedule != "" || o.Workspaces != nil && o.Workspaces.OfAnyModel || s.how.Strategy != "" {
+		return nil
+	}
+	found, err := limits.LossInRows(ctx, s.task())
+	if err != nil {
+		return err
+	}
+	s.takeSlices(found)
 	return nil
 }
 
@@ -46,7 +67,10 @@ func (s *State) planSlices(p *plan.Plan) {
 		return
 	}
 	p.Slices = s.less.slices.Describe(s.now.Model.Graph)
-	if p.Slices.Mode = "exact"; s.opt.Slices == SlicesAny {
+	switch p.Slices.Mode = "exact"; s.opt.Slices {
+	case SlicesAny:
 		p.Slices.Mode = "any"
+	case SlicesOff:
+		p.Slices.Mode = plan.SlicesOfLoss
 	}
 }

@@ -70,7 +70,7 @@ func (s *State) permits() limits.Permits {
 	o := &s.opt
 	p := limits.Permits{
 		Recompute: !o.NoRecompute, Slices: o.Slices != SlicesOff, Sums: o.Slices == SlicesAny, Inside: !o.noInside, Compact: o.Compact,
-		Aliases: o.mayAlias(), AliasesAgain: o.Aliases == AliasesOn,
+		Aliases: s.mayAlias(), AliasesAgain: o.Aliases == AliasesOn,
 	}
 	if o.Host != nil {
 		p.Link, p.Recompute = o.Host.Link, !o.Host.NoRecompute

@@ -192,10 +192,27 @@ func (s *Summary) Extra() float64 {
 	return 0
 }
 
+// SlicesOfLoss is the mode of slices that were not asked for, of the loss of a training step: the
+// plan without a limit has them, too. They are exact.
+const SlicesOfLoss = "loss"
+
+// Unlimited returns the peak of the plan without a limit, of which limits in per cent are.
+func (p *Plan) Unlimited() int64 {
+	s := &p.Summary
+	switch {
+	case s.Unsliced != nil && (p.Slices == nil || p.Slices.Mode != SlicesOfLoss):
+		return s.UnslicedPeakBytes
+	case s.Limited != nil:
+		return s.Limited.Unlimited()
+	}
+	return s.PeakBytes
+}
+
 // Slices describes the regions of the source that run in slices. The nodes of slices
 // say in their metadata (key onnxmem.slice) what they are; see docs/formats/slices.md.
 type Slices struct {
-	Mode string `json:"mode"` // "exact", or "any" if a region may sum over the axis that is sliced
+	// Mode is "exact", or "any" if a region may sum over the axis that is sliced, or SlicesOfLoss.
+	Mode string `json:"mode"`
 	// Constants are integer tensors of the source whose elements follow from the
 	// bound dimensions: they are initializers now.
 	Constants []string `json:"constants,omitempty"`

@@ -14,13 +14,11 @@ import (
 // peaks returns the peak of the best order without slices and recomputation, and that of the plan
 // without a limit, of which limits in per cent are.
 func peaks(p *plan.Plan) (plain, unlimited int64) {
-	if u := p.Summary.Unsliced; u != nil {
-		return u.UnslicedPeakBytes, u.UnslicedPeakBytes
+	unlimited = p.Unlimited()
+	if l := p.Summary.Limited; l != nil && p.Summary.Unsliced == nil {
+		return l.PlainPeakBytes, unlimited
 	}
-	if l := p.Summary.Limited; l != nil {
-		return l.PlainPeakBytes, l.Unlimited()
-	}
-	return p.Summary.PeakBytes, p.Summary.PeakBytes
+	return unlimited, unlimited
 }
 
 // Frontier prints the cost of limits: a line for each point of the plan's frontier. If

@@ -290,7 +290,7 @@ func (v *page) Limited() string {
 	if v.Sum.Recast {
 		return "Casts: " + recast(v.Sum.Limited)
 	}
-	text := limited(v.Sum.Limited, v.Sum.Unsliced)
+	text := limited(v.Plan)
 	if l := v.Sum.Limited; l.SwappedBuffers > 0 {
 		text += ". Swapped: " + units.Bytes(l.SwappedBytes) + Link(l)
 	}

@@ -93,7 +93,7 @@ func Summary(w io.Writer, p *plan.Plan) {
 		if l.Recast {
 			fmt.Fprintf(w, "casts                %s\n", recast(l))
 		} else {
-			fmt.Fprintf(w, "limit                %s\n", limited(l, s.Unsliced))
+			fmt.Fprintf(w, "limit                %s\n", limited(p))
 		}
 		if l.SwappedBuffers > 0 {
 			fmt.Fprintf(w, "swapped              %s%s\n", units.Bytes(l.SwappedBytes), Link(l))
@@ -168,9 +168,14 @@ func sliced(x *plan.Slices, u *plan.Unsliced) string {
 	if least < most {
 		counts = fmt.Sprintf("in %d to %d slices", least, most)
 	}
-	text := fmt.Sprintf("%s %s, %.2f %% more time by estimate; whole: peak %s, no order below %s; more slices of them: not below %s; any slices: not below %s",
-		number(len(x.Regions), "region"), counts, u.SliceCostPercent, units.Short(u.UnslicedPeakBytes), units.Short(u.UnslicedBoundBytes),
-		units.Short(u.AnyCountBoundBytes), units.Short(u.AnySlicesBoundBytes))
+	what := number(len(x.Regions), "region")
+	if x.Mode == plan.SlicesOfLoss {
+		what = "the loss"
+	}
+	text := fmt.Sprintf("%s %s, %.2f %% more time by estimate; whole: peak %s, no order below %s", what, counts, u.SliceCostPercent, units.Short(u.UnslicedPeakBytes), units.Short(u.UnslicedBoundBytes))
+	if x.Mode != plan.SlicesOfLoss { // else other regions were not looked for
+		text += fmt.Sprintf("; more slices of them: not below %s; any slices: not below %s", units.Short(u.AnyCountBoundBytes), units.Short(u.AnySlicesBoundBytes))
+	}
 	if inside > 0 {
 		text += fmt.Sprintf("; %d of the regions inside of slices", inside)
 	}
@@ -203,13 +208,10 @@ func number(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// limited describes the cost of a limit. u is nil if nothing runs in slices.
-func limited(l *plan.Limited, u *plan.Unsliced) string {
-	plain := l.Unlimited()
-	if u != nil {
-		plain = u.UnslicedPeakBytes
-	}
-	text := fmt.Sprintf("%s, %.1f %% of the peak without: ", units.Bytes(l.LimitBytes), percentOf(l.LimitBytes, plain))
+// limited describes the cost of the limit of a plan.
+func limited(p *plan.Plan) string {
+	l, u := p.Summary.Limited, p.Summary.Unsliced
+	text := fmt.Sprintf("%s, %.1f %% of the peak without: ", units.Bytes(l.LimitBytes), percentOf(l.LimitBytes, p.Unlimited()))
 	if l.RecomputedNodes == 0 && l.SwappedBuffers == 0 {
 		if u != nil {
 			return text + "the slices meet it"

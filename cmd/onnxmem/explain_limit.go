@@ -102,7 +102,11 @@ func limitOf(g *graph.Graph, p *plan.Plan) *explainLimit {
 	}
 	if x.Larger == nil && x.TotalCost > 0 {
 		none, peak := 0.0, x.PlainPeakBytes
-		if u := p.Summary.Unsliced; u != nil {
+		switch u := p.Summary.Unsliced; {
+		case u == nil:
+		case p.Slices != nil && p.Slices.Mode == plan.SlicesOfLoss: // the plan without a limit has them, too
+			none = u.SliceCostPercent
+		default:
 			peak = u.UnslicedPeakBytes
 		}
 		x.Larger = &plan.FrontierPoint{LimitBytes: peak, ExtraCostPercent: &none, ExtraCostBound: &none}

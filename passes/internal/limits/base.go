@@ -38,6 +38,22 @@ func (b *Base) searches() *Search {
 	return b.search
 }
 
+// unlimited is the peak of the plan of a base without a limit.
+func (b *Base) unlimited() int64 {
+	if b.casts != nil {
+		return b.casts.peak
+	}
+	return b.Main.Loads.Peak
+}
+
+// bound is that of all orders, or of all plans in which casts run again.
+func (b *Base) bound() int64 {
+	if b.casts != nil {
+		return b.casts.free.Bound
+	}
+	return b.Main.Solved.Bound
+}
+
 // shareOf is what the slices of a base cost.
 func (b *Base) shareOf() float64 {
 	if b.sliced == nil {

@@ -22,6 +22,9 @@ func (w *weigher) slicedBases(ctx context.Context) ([]*Base, error) {
 		return w.bases, nil
 	}
 	w.bases = []*Base{}
+	if err := w.addLossBase(ctx); err != nil {
+		return nil, err
+	}
 	costs := baseCosts
 	if w.s.How.Effort == schedule.EffortFast {
 		costs = []float64{costs[0], costs[len(costs)-1]}
@@ -53,4 +56,18 @@ func (w *weigher) slicedBases(ctx context.Context) ([]*Base, error) {
 func (w *weigher) all(ctx context.Context) ([]*Base, error) {
 	sliced, err := w.slicedBases(ctx)
 	return append([]*Base{w.plain}, sliced...), err
+}
+
+// addLossBase adds the graph with the loss of a training step in slices to the bases, if that has
+// a smaller peak. Unlike others, it may be large: it has few nodes more than the graph without.
+func (w *weigher) addLossBase(ctx context.Context) error {
+	x, at, err := w.s.newLossSlicer(ctx)
+	if err != nil || x == nil || float64(at.bytes) < lossLeast*float64(w.peak()) || x.size(nil) < mostBaseNodes && !at.widened {
+		return err
+	}
+	b, err := x.lossBase(ctx, at)
+	if err == nil && b != nil && b.unlimited() <= w.unlimited() {
+		w.bases = append(w.bases, b)
+	}
+	return err
 }

@@ -66,11 +66,7 @@ func (w *weigher) adopt(ctx context.Context, c *Chosen, found *way) error {
 	if err != nil {
 		return err
 	}
-	bound := w.plain.Main.Solved.Bound
-	if casts := w.plain.casts; casts != nil {
-		bound = casts.free.Bound
-	}
-	c.Slices = &Sliced{m, w.unlimited(), bound, anyCount, w.least, w.relaxed}
+	c.Slices = &Sliced{m, w.unlimited(), w.plain.bound(), anyCount, w.least, w.relaxed}
 	if c.Model, err = m.from.rewrite(m); err != nil {
 		return err
 	}

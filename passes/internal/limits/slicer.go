@@ -40,10 +40,7 @@ const windowReach = 120
 // with shrink). The result is then nil unless that gives copies that earlier's last did not
 // have.
 func (s *Task) newSlicer(ctx context.Context, earlier []*slicer, shrink int64) (*slicer, error) {
-	m := *s.Model
-	m.Graph = s.Model.Graph.Clone()
-	constants := settle(&m, s.Inference, s.Folds, s.elsewhere(s.Model))
-	x := &slicer{s: s, base: &planner.Trial{Model: &m}, constants: constants, divided: &slicing.Divided{}, models: map[string]*slicedModel{}}
+	x := s.startSlicer()
 	if len(earlier) > 0 {
 		if err := x.prepare(earlier[0], shrink); err != nil || x.copies == nil && x.divided.Parts == nil {
 			return nil, err
@@ -53,7 +50,7 @@ func (s *Task) newSlicer(ctx context.Context, earlier []*slicer, shrink int64) (
 		}
 	}
 	var err error
-	if x.base, err = s.inOrder(ctx, &m, s.search().Quick()); err != nil {
+	if x.base, err = s.inOrder(ctx, x.base.Model, s.search().Quick()); err != nil {
 		return nil, err
 	}
 	if x.time = x.base.Time; len(earlier) > 0 {
@@ -61,6 +58,14 @@ func (s *Task) newSlicer(ctx context.Context, earlier []*slicer, shrink int64) (
 	}
 	x.search = slicing.NewSearch(x.program(), windowReach)
 	return x, nil
+}
+
+// startSlicer returns a slicer of a copy of the model that has no order yet.
+func (s *Task) startSlicer() *slicer {
+	m := *s.Model
+	m.Graph = s.Model.Graph.Clone()
+	constants := settle(&m, s.Inference, s.Folds, s.elsewhere(s.Model))
+	return &slicer{s: s, base: &planner.Trial{Model: &m}, constants: constants, divided: &slicing.Divided{}, models: map[string]*slicedModel{}}
 }
 
 // more returns the share of the time without slices that a sliced model takes more; 0 if nodes

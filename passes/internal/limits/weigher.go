@@ -147,12 +147,7 @@ func (w *weigher) meets(limit int64) bool {
 func (w *weigher) peak() int64 { return w.plain.Main.Loads.Peak }
 
 // unlimited is the peak of the plan without a limit.
-func (w *weigher) unlimited() int64 {
-	if w.plain.casts != nil {
-		return w.plain.casts.peak
-	}
-	return w.peak()
-}
+func (w *weigher) unlimited() int64 { return w.plain.unlimited() }
 
 // sees notes a sliced model.
 func (w *weigher) sees(m *slicedModel) {

@@ -98,8 +98,8 @@ func (v *prover) prove() {
 	v.Claim("slices.any_count")
 	v.Claim("slices.any_slices")
 	v.Claim("slice_cost_percent")
-	if x.Mode != "exact" && x.Mode != "any" {
-		v.Fault(Code, "slices: mode: expected \"exact\" or \"any\", found %q", graph.Short(x.Mode))
+	if x.Mode != "exact" && x.Mode != "any" && x.Mode != plan.SlicesOfLoss {
+		v.Fault(Code, "slices: mode: expected \"exact\", \"any\" or %q, found %q", plan.SlicesOfLoss, graph.Short(x.Mode))
 	}
 	if len(x.Regions) == 0 {
 		v.Fault(Code, "slices: expected a region, found none")
@@ -120,8 +120,8 @@ func (v *prover) prove() {
 	}
 	for i := range x.Regions {
 		r := &x.Regions[i]
-		if x.Mode == "exact" && !r.Exact {
-			v.Fault(Code, "slices: region %d: expected an exact region with mode \"exact\"", i)
+		if x.Mode != "any" && !r.Exact {
+			v.Fault(Code, "slices: region %d: expected an exact region with mode %q", i, x.Mode)
 		}
 		puts, ok := v.slicedRegion(i, r, byRegion[i])
 		for _, o := range r.Outputs {

@@ -272,7 +272,7 @@ func (m *lossMatch) probabilities(t graph.TensorID) bool {
 }
 
 // classes is the mean of the negative log-likelihood over the labels that count: a sum by their number,
-// or of 16-bit types a mean.
+// in which the operator or, of scores that were widened, a ReduceSum adds them up, or a mean.
 func (m *lossMatch) classes(t graph.TensorID) bool {
 	p := m.p
 	reduction := "mean"
@@ -280,6 +280,9 @@ func (m *lossMatch) classes(t graph.TensorID) bool {
 	if quotient := p.node(t, "Div", 2); quotient != nil {
 		reduction = "sum"
 		t = quotient.Inputs[0]
+		if n := p.node(t, "ReduceSum", 0); n != nil && p.whole(n) {
+			reduction, t = "none", n.Inputs[0]
+		}
 		counts := quotient.Inputs[1]
 		if n := p.node(counts, "ReduceSum", 0); n != nil && p.whole(n) {
 			counts = n.Inputs[0]
