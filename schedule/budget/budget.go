@@ -135,6 +135,7 @@ type Solver struct {
 	costs     []int64
 	rules     *rules
 	archive   archive
+	small     *fewer  // at fast effort; nil: there is none
 	limits    []int64 // that the archive is filled for; nil: see grid
 	filled    bool
 	proven    bool     // prove has run for the grid

@@ -21,8 +21,8 @@
 //     archive that does not depend on the limits, so a larger limit never costs more.
 //
 //   - Where a stretch of a large problem repeats, as the layers of a network do, moves change
-//     all copies alike, or some of them (alike.go, fast_alike.go). Above fast effort, the archive is filled
-//     from the plans of a problem with fewer copies (layers.go, fill_alike.go).
+//     all copies alike, or some of them (alike.go, fast_alike.go). The search begins with the
+//     plans of a problem with fewer copies (layers.go, fill_alike.go).
 //
 //   - The lower bound holds for every order and every recomputation: it is a
 //     Lagrangian minimum cut at the first run of a node (cut.go, bound.go). Where a limit

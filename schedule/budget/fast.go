@@ -13,6 +13,9 @@ const (
 	fastWork = 3_500_000
 	lastWork = 200_000_000
 	fastCuts = 5
+
+	// Where layers are alike, fewer of them are planned for a limit and for two beside it, that part of it away.
+	besides = 12
 )
 
 // fast plans for each limit separately. Where that finds no plan, the search for the smallest peak
@@ -22,6 +25,7 @@ func (s *Solver) fast(w *work, limits []int64) {
 	s.bound.asked = limits
 	nodes := int64(len(s.p.Nodes))
 	s.prove(w, all[0], limits, min(nodes*nodes/fastCuts, boundWork)/s.sharedBy)
+	s.small = s.newFewer()
 	for _, limit := range limits {
 		if _, o := s.bound.at(limit); limit < s.best && o == nil {
 			s.planFast(w, all, limit)
@@ -97,7 +101,13 @@ func (s *Solver) chainerOf(w *work, all []*chainer, order []int32) (*chainer, []
 func (s *Solver) planFast(w *work, all []*chainer, limit int64) {
 	if s.copies != nil {
 		w.most = w.done + lastWork/s.sharedBy
-		s.planAlike(w, all, limit)
+		if s.small == nil {
+			s.planAlike(w, all, limit)
+			return
+		}
+		s.fillFewer(w, s.small, all, []int64{limit + limit/besides, limit, limit - limit/besides})
+		s.settle(w, all, limit)
+		s.tighten(w, all, limit, 0)
 		return
 	}
 	from, most := w.done, fastWork/s.sharedBy

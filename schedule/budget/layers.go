@@ -3,6 +3,7 @@ package budget
 import (
 	"slices"
 
+	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/schedule/budget/internal/copies"
 )
 
@@ -17,6 +18,7 @@ type fewer struct {
 const (
 	keptCopies = 6  // of the smaller problem
 	smallPart  = 6  // the part of a search's work that the search of the smaller problem has
+	fastPart   = 8  // the part of that for one limit at fast effort
 	lowLimits  = 40 // per cent of the best peak, see fewer.limits
 )
 
@@ -31,6 +33,9 @@ func (s *Solver) newFewer() *fewer {
 		return nil
 	}
 	opt := Options{Effort: s.opt.Effort, NoBound: true, KeepOrders: true, Part: s.sharedBy * smallPart, without: s.opt.without}
+	if s.opt.Effort == schedule.EffortFast {
+		opt.Effort, opt.Part = schedule.EffortDefault, opt.Part*fastPart
+	}
 	for i, v := range f.Nodes {
 		f.Problem.Nodes[i].Cost = s.costs[v]
 		if s.opt.Final != nil {
