@@ -19,6 +19,7 @@ type Base struct {
 	sliced        *slicedModel      // nil: the graph without slices
 	problem       *schedule.Problem // of the main graph in the order of the file
 	search        *Search           // nil until it is needed
+	part          int64             // the search does one part of that many; 0: all
 	casts         *recasting        // the plan without a limit in which casts run again; nil: it is the best order
 }
 
@@ -71,11 +72,7 @@ func (b *Base) with(percent float64) float64 {
 func (b *Base) searched() (*Search, error) {
 	var err error
 	if b.search == nil {
-		part := int64(0)
-		if b.sliced != nil {
-			part = basePart
-		}
-		b.search, err = b.s.newSearch(b.Main, b.casts, b.s.Permits.host(), part, nil)
+		b.search, err = b.s.newSearch(b.Main, b.casts, b.s.Permits.host(), b.part, nil)
 	}
 	return b.search, err
 }
@@ -162,3 +159,7 @@ type way struct {
 // basePart divides the work of the search for recomputation in a base with slices, of
 // which there may be several.
 const basePart = 2
+
+// basePartNodes is the number of nodes per such part, where a large base is searched for what it
+// needs in some extra time.
+const basePartNodes = 1000

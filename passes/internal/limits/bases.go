@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -15,6 +16,19 @@ var baseCosts = []float64{0.01, 0.05, 0.25, math.Inf(1)}
 // mostBaseNodes is the largest number of nodes of a base with slices: the search for
 // recomputation is slow in larger graphs.
 const mostBaseNodes = 6000
+
+// large reports whether the graph has so many nodes that less is tried.
+func (w *weigher) large() bool { return len(w.plain.Main.G.Nodes) >= slicing.LargeNodes }
+
+// part returns the number of parts of the work of which the search for recomputation in a base with
+// slices does one. Where the smallest peak within some extra time is asked for, slices have brought
+// it down already; so a large base is searched less.
+func (w *weigher) part(nodes int) int64 {
+	if w.most == 0 || w.s.How.Effort == schedule.EffortFast || nodes < slicing.LargeNodes {
+		return basePart
+	}
+	return basePart * int64(nodes) / basePartNodes
+}
 
 // slicedBases returns the bases with slices, the cheapest first.
 func (w *weigher) slicedBases(ctx context.Context) ([]*Base, error) {
@@ -29,10 +43,13 @@ func (w *weigher) slicedBases(ctx context.Context) ([]*Base, error) {
 	if w.s.How.Effort == schedule.EffortFast {
 		costs = []float64{costs[0], costs[len(costs)-1]}
 	}
+	if w.most > 0 && w.large() {
+		costs = []float64{w.most / overestimate} // the smallest peak is in the base that may cost most, as a rule
+	}
 	for _, cost := range costs {
 		var best *slicedModel
 		for _, l := range w.ladders {
-			rung := l.last(ctx, cost, func(r *cover) bool { return l.x.size(r.choices) <= mostBaseNodes })
+			rung := l.last(ctx, w.useful(cost), func(r *cover) bool { return l.x.size(r.choices) <= mostBaseNodes })
 			if rung < 0 {
 				continue
 			}
@@ -47,7 +64,7 @@ func (w *weigher) slicedBases(ctx context.Context) ([]*Base, error) {
 		if best == nil || best.peak >= w.peak() || slices.ContainsFunc(w.bases, func(b *Base) bool { return b.sliced == best }) {
 			continue
 		}
-		w.bases = append(w.bases, &Base{s: &w.s, sliced: best})
+		w.bases = append(w.bases, &Base{s: &w.s, sliced: best, part: w.part(best.size)})
 	}
 	return w.bases, nil
 }

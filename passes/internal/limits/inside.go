@@ -11,7 +11,9 @@ func (w *weigher) inside(ctx context.Context) ([]*ladder, error) {
 	if w.inner != nil {
 		return w.inner, nil
 	}
-	w.inner = []*ladder{}
+	if w.inner = []*ladder{}; w.large() {
+		return w.inner, nil // with slices, it has too many nodes
+	}
 	list, err := w.outers(ctx)
 	if err != nil {
 		return nil, err
@@ -50,7 +52,7 @@ func (w *weigher) outers(ctx context.Context) (list []*slicedModel, err error) {
 	for _, cost := range outerCosts {
 		var found []*slicedModel
 		for _, l := range w.ladders {
-			rung := l.last(ctx, cost, func(r *cover) bool { return l.x.size(r.choices) <= mostWithinNodes })
+			rung := l.last(ctx, w.useful(cost), func(r *cover) bool { return l.x.size(r.choices) <= mostWithinNodes })
 			if rung < 0 {
 				continue
 			}

@@ -100,10 +100,10 @@ func (x *slicer) model(ctx context.Context, r *cover) (*slicedModel, error) {
 	return m, err
 }
 
-// keyOf identifies a list of regions and their numbers of slices.
+// keyOf identifies a list of regions, their numbers of slices and whether they run apart.
 func keyOf(choices []*slicing.Pick) (key string) {
 	for _, c := range choices {
-		key += fmt.Sprint(c.Start, c.End, c.Seed, c.Axis, c.Slices, " ")
+		key += fmt.Sprint(c.Start, c.End, c.Seed, c.Axis, c.Slices, c.Apart, " ")
 	}
 	return key
 }

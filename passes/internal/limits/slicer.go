@@ -56,7 +56,11 @@ func (s *Task) newSlicer(ctx context.Context, earlier []*slicer, shrink int64) (
 	if x.time = x.base.Time; len(earlier) > 0 {
 		x.time = earlier[0].time
 	}
-	x.search = slicing.NewSearch(x.program(), windowReach)
+	p := x.program()
+	if len(earlier) > 0 {
+		p.Share(earlier[0].search.Program)
+	}
+	x.search = slicing.NewSearch(p, windowReach)
 	return x, nil
 }
 

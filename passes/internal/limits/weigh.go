@@ -82,6 +82,9 @@ func (w *weigher) at(ctx context.Context, limit int64) (*way, error) {
 		if best != nil && b.shareOf() >= best.extra {
 			continue
 		}
+		if w.most > 0 && b.sliced != nil && best != nil && b.shareOf() >= best.extra-nextToNothing {
+			continue // it saves next to nothing
+		}
 		if err := b.order(ctx); err != nil {
 			return nil, err
 		}
@@ -112,6 +115,7 @@ func (w *weigher) at(ctx context.Context, limit int64) (*way, error) {
 // time; nil if no way makes the peak smaller.
 func (w *weigher) within(ctx context.Context, percent float64) (*way, error) {
 	var best *way
+	w.most = percent / 100
 	peak := w.peak()
 	if w.shared != nil && w.shared.Loads.Peak < peak {
 		peak = w.shared.Loads.Peak

@@ -74,6 +74,7 @@ type weigher struct {
 	floor   plan.SliceBound // that of the two which tells what is impossible
 	shared  *planner.Region // the plan of the graph without slices with aliases; nil: that is not better
 	lowest  int64           // the smallest limit that is known to have a way; 0: none
+	most    float64         // share of the time: what takes more is of no use; 0: nothing is known of that
 	best    *slicedModel    // the one with the smallest peak that slicesAlone has seen
 }
 
@@ -166,6 +167,18 @@ func (w *weigher) reaches(limit int64) {
 		w.lowest = limit
 	}
 }
+
+// useful returns a share of the time that slices may take by estimates, or the largest that is of
+// use: estimates may be too large.
+func (w *weigher) useful(cost float64) float64 {
+	if w.most > 0 {
+		return min(cost, overestimate*w.most)
+	}
+	return cost
+}
+
+// overestimate is the factor by which estimates of the time of slices may be too large.
+const overestimate = 1.5
 
 // nextToNothing is the share of the time that slices may cost without a search for
 // something cheaper in graphs with slices, which takes longer than everything else.

@@ -15,6 +15,9 @@ import (
 // which is estimated to take fewer slices, or the same.
 func (s *Search) Cover(ctx context.Context, limit, target int64, apart bool) (list []*Pick, load, peak int64, ok bool) {
 	n := len(s.g.Nodes)
+	if max(limit, target) < s.floor {
+		return nil, 0, 0, false
+	}
 	hot := make([]int, n+1) // the number of nodes before v whose load is too large
 	for v, load := range s.Loads {
 		hot[v+1] = hot[v]
@@ -60,6 +63,9 @@ func (s *Search) Cover(ctx context.Context, limit, target int64, apart bool) (li
 				continue
 			}
 			if hot[e+1] == hot[v] || hot[v+1] == hot[v] && hot[min(v+s.Reach/2, n)] == hot[v] {
+				continue
+			}
+			if s.worth(v, e) == 0 {
 				continue
 			}
 			for ; seen <= e; seen++ {

@@ -318,7 +318,9 @@ func (r *Region) absorb() {
 // there is none.
 func (r *Region) absorbed(v int) *ops.Cut {
 	n, needs := r.p.g.Nodes[v], make([]need, len(r.p.g.Nodes[v].Outputs))
-	bytes := int64(0)
+	if !r.p.grows(n) {
+		return nil
+	}
 	for k, t := range n.Outputs {
 		if t < 0 {
 			continue
@@ -327,7 +329,6 @@ func (r *Region) absorbed(v int) *ops.Cut {
 		if x.Output || r.p.Keep[x.Name] {
 			return nil
 		}
-		bytes += x.Bytes
 		for _, q := range x.Readers {
 			axis := r.reads(int(q), t)
 			if old := needs[k]; axis == ops.Whole || old.known && old.axis != axis {
@@ -336,16 +337,24 @@ func (r *Region) absorbed(v int) *ops.Cut {
 			needs[k] = need{axis, true}
 		}
 	}
-	for _, t := range distinct(n.Inputs) {
-		if r.p.whole(t) > 0 {
-			bytes -= r.p.g.Tensors[t].Bytes
-		}
-	}
-	if bytes < 0 {
-		return nil
-	}
 	cut, _ := r.wanted(v, func(t graph.TensorID) need { return needs[slices.Index(n.Outputs, t)] })
 	return cut
+}
+
+// grows reports whether a node makes no fewer bytes than it reads.
+func (p *Program) grows(n *graph.Node) bool {
+	bytes := int64(0)
+	for _, t := range n.Outputs {
+		if t >= 0 {
+			bytes += p.g.Tensors[t].Bytes
+		}
+	}
+	for j, t := range n.Inputs {
+		if t >= 0 && p.whole(t) > 0 && !slices.Contains(n.Inputs[:j], t) {
+			bytes -= p.g.Tensors[t].Bytes
+		}
+	}
+	return bytes >= 0
 }
 
 // reads returns the axis along which a node of the region reads a tensor; ops.Whole if it

@@ -276,10 +276,18 @@ func (x *texts) cuts(v int) {
 // tensor writes what a node makes or reads.
 func (x *texts) tensor(v int, t graph.TensorID, place int64) {
 	p, d, now := x.p, x.p.g.Tensors[t], touch{v, place}
-	last, touched := x.tensors[t]
-	x.before(v, last, touched)
-	x.tensors[t] = now
-	around(x, v, d.Readers)
+	constant := d.Data != nil && !d.Input && p.whole(t) == 0
+	small := constant && d.Bytes <= smallConstant // who else reads it changes nothing
+	spread := constant && x.wide(d.Readers)
+	if x.bools(small, spread); !small {
+		x.int(int64(min(len(d.Readers), mostAlone+1)))
+		last, touched := x.tensors[t]
+		x.before(v, last, touched)
+		x.tensors[t] = now
+		if !spread {
+			around(x, v, d.Readers)
+		}
+	}
 	x.types(d.Type)
 	for _, e := range p.Elsewhere {
 		x.types(e.Model.Graph.Tensors[t].Type)
@@ -287,12 +295,12 @@ func (x *texts) tensor(v int, t graph.TensorID, place int64) {
 	x.bools(d.Output, d.Input, p.Keep[d.Name], d.Data != nil, d.Maker >= 0, p.resident(t), p.Of[t] >= 0, p.Lists[t],
 		d.Data != nil && p.Rows != nil && p.readable(t), p.Sums && p.zero(t))
 	axis, part := p.Divided[t]
-	x.ints(d.Bytes, int64(axis), int64(p.joined[t]), int64(min(len(d.Readers), mostAlone+1)))
+	x.ints(d.Bytes, int64(axis), int64(p.joined[t]))
 	x.bools(part)
 	if list, known := p.Inference.Values[t].Ints(); known && len(list) <= smallConstant/8 {
 		x.ints(list...)
 	}
-	if i := p.Of[t]; i >= 0 {
+	if i := p.Of[t]; i >= 0 && !constant {
 		st := &p.Storages[i]
 		x.bools(st.Input, st.Output, st.Resident, p.g.Tensors[st.Tensors[0]].Maker >= 0)
 		x.int(st.Bytes)
@@ -302,6 +310,12 @@ func (x *texts) tensor(v int, t graph.TensorID, place int64) {
 		x.storage[i] = now
 		around(x, v, x.readers[i])
 	}
+}
+
+// wide reports whether no window has all readers of an initializer, so that its rows are in no
+// file.
+func (x *texts) wide(readers []graph.NodeID) bool {
+	return len(readers) > 1 && int(slices.Max(readers)-slices.Min(readers)) >= x.reach
 }
 
 // lives writes when a storage is live. If nodes that touch it are the first and the last, their

@@ -13,6 +13,7 @@ type Search struct {
 	Reach int // the largest number of nodes of a window
 	// Distinct: each window is estimated by itself, for tests.
 	Distinct bool
+	all      bool // all windows are looked at
 
 	cut    []int64          // bytes that live over the end of each node
 	ends   []int            // nodes at which a window may end
@@ -23,17 +24,30 @@ type Search struct {
 	whole  []*candidate     // of the whole program; nil: not known yet
 	known  map[Pick]*Choice // without estimates
 
+	looks map[int][]uint64 // of each end that was asked about: what is looked at in windows from each node before it ([Search.worth])
+
 	kinds map[signature]*kind
+	floor int64 // no regions bring all loads below that: the bytes of the graph's inputs, or of its outputs
 }
 
 // NewSearch prepares a search.
 func NewSearch(p *Program, reach int) *Search {
 	s := &Search{Program: p, Reach: reach, known: map[Pick]*Choice{}, kinds: map[signature]*kind{}}
 	n := len(p.g.Nodes)
-	s.cut = make([]int64, n+1) // s.cut[v] is over the boundary before v
+	s.cut = make([]int64, n+1)            // s.cut[v] is over the boundary before v
+	inputs, outputs := int64(0), int64(0) // bytes
 	for i := range p.Storages {
 		st := &p.Storages[i]
-		if st.Resident || st.Last <= st.First {
+		if st.Resident {
+			continue
+		}
+		if st.Input {
+			inputs += st.Bytes
+		}
+		if st.Output {
+			outputs += st.Bytes
+		}
+		if st.Last <= st.First {
 			continue
 		}
 		s.cut[st.First+1] += st.Bytes
@@ -42,6 +56,8 @@ func NewSearch(p *Program, reach int) *Search {
 	for v := 1; v <= n; v++ {
 		s.cut[v] += s.cut[v-1]
 	}
+	s.floor = max(inputs, outputs)
+	s.mark()
 	if s.Owners != nil {
 		s.until = make([]int, n)
 		end, owner := n-1, int32(-1)
@@ -55,18 +71,41 @@ func NewSearch(p *Program, reach int) *Search {
 			s.until[v] = end
 		}
 	}
-	for v := range n {
+	return s
+}
+
+// All makes the search look at all windows, for tests.
+func (s *Search) All() *Search {
+	s.all = true
+	s.mark()
+	return s
+}
+
+// mark finds the nodes at which a window may begin and end.
+func (s *Search) mark() {
+	s.starts, s.ends = nil, nil
+	for v := range s.g.Nodes {
 		// Before a node whose inputs are as large as what lives behind it, such as a Concat, a
 		// window may begin although a boundary before it is lower: what makes one of the inputs
 		// then runs whole, once.
-		if s.low(v) || s.cut[v] <= s.cut[v+1] {
+		if (s.low(v) || s.cut[v] <= s.cut[v+1]) && !s.flat(v) {
 			s.starts = append(s.starts, v)
 		}
-		if s.low(v + 1) {
+		if s.low(v+1) && !s.flat(v+1) {
 			s.ends = append(s.ends, v)
 		}
 	}
-	return s
+}
+
+// LargeNodes is the number of nodes from which on a graph is large: a search looks at fewer windows.
+const LargeNodes = 2000
+
+// flat reports whether no window begins or ends at the boundary before node v, since as many bytes
+// live over those beside it. Of boundaries side by side over which the same live, a large graph
+// has windows at the first and the last alone: those between need as much.
+func (s *Search) flat(v int) bool {
+	n := len(s.g.Nodes)
+	return n >= LargeNodes && !s.all && v > 0 && v < n && s.cut[v-1] == s.cut[v] && s.cut[v] == s.cut[v+1]
 }
 
 // low reports whether few bytes live over the boundary before node v: no more than over
@@ -105,31 +144,34 @@ func (s *Search) at(from, to int) *window {
 	return *w
 }
 
-// Windows returns the number of windows that have been estimated.
-func (s *Search) Windows() (n int) {
+// Windows returns the number of windows that have been estimated, and that of their regions.
+func (s *Search) Windows() (windows, regions int) {
 	seen := map[*window]bool{}
 	for _, list := range s.lists {
 		for _, w := range list {
 			if w != nil && !seen[w] {
 				seen[w] = true
-				n++
+				windows++
+				regions += len(w.list)
 			}
 		}
 	}
-	return n
+	return windows, regions
 }
 
 // candidates returns those of a window.
 func (s *Search) candidates(from, to int) []*candidate {
-	list := []*candidate{}
+	list, worth := []*candidate{}, s.worth(from, to)
 	n := s.g.Nodes[to]
 	if len(n.Outputs) > 0 && n.Outputs[0] >= 0 {
 		for axis, d := range s.shape(n.Outputs[0]) {
-			if d < 2 {
+			if d < 2 || worth>>axis&1 == 0 {
 				continue
 			}
 			if r := s.Find(from, to, to, axis); r != nil {
-				list = append(list, s.candidate(r))
+				if s.all || s.later(from) > r.Nodes[0] {
+					list = append(list, s.candidate(r))
+				}
 			}
 		}
 	}
