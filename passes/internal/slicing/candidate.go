@@ -142,7 +142,7 @@ func (s *Search) Choices(picks []*Pick) (list []*Choice) {
 			r := s.Find(q.Start, q.End, q.Seed, q.Axis)
 			c = &Choice{Region: r, Slices: q.Slices, Peak: q.Peak, Extra: q.Extra}
 			if !q.Apart {
-				c.streams = r.streams(r.signature(), r.mayStream(), q.Slices)
+				c.streams, c.late = r.streams(r.signature(), r.mayStream(), q.Slices)
 			}
 			s.known[key] = c
 		}
@@ -256,14 +256,18 @@ func (c *candidate) at(x int) estimate {
 		}
 	}
 	m, bytes, rooms := c.measured(x), c.all, c.rooms
+	inner := m.inner
 	if len(c.may) > 0 {
 		over := make([]bool, len(c.outs))
 		for _, pair := range c.of.streamsAt(c.of.of, c.may, Counts[x]) {
-			over[pair[0]] = true
+			over[pair.places[0]] = true
+			if k := int64(Counts[x]); pair.late { // the rows of the next slice are there when these are written
+				inner = max(inner, m.taken[pair.places[1]]/k+c.of.mostRows(c.of.Outputs[pair.places[0]], int(k)))
+			}
 		}
 		bytes, rooms = c.put(over)
 	}
-	e := estimate{x: x, peak: max(c.held+bytes+m.inner, c.other), extra: m.extra + rooms}
+	e := estimate{x: x, peak: max(c.held+bytes+inner, c.other), extra: m.extra + rooms}
 	c.tried = append(c.tried, e)
 	return e
 }

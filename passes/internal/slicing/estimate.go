@@ -12,9 +12,10 @@ import (
 type Choice struct {
 	*Region
 	Slices  int
-	Peak    int64   // the estimated load of the window, in bytes
-	Extra   float64 // estimated extra time in nanoseconds
-	streams map[graph.TensorID]graph.TensorID
+	Peak    int64                             // the estimated load of the window, in bytes
+	Extra   float64                           // estimated extra time in nanoseconds
+	streams map[graph.TensorID]graph.TensorID // outputs that are written over inputs
+	late    map[graph.TensorID]bool           // of these inputs: slices take their rows before the slice before them writes its own
 }
 
 // In returns the region in k slices, without an estimate; nil if it cannot be cut into that
@@ -24,7 +25,9 @@ func (r *Region) In(k int) *Choice {
 	if !r.measured(of, k).possible {
 		return nil
 	}
-	return &Choice{Region: r, Slices: k, streams: r.streams(of, r.mayStream(), k)}
+	c := &Choice{Region: r, Slices: k}
+	c.streams, c.late = r.streams(of, r.mayStream(), k)
+	return c
 }
 
 // frame is what the estimates of one region for all numbers of slices share. Bytes that live

@@ -61,7 +61,7 @@ type Program struct {
 	end      [][]int32 // and up to each step
 	cuts     map[cutKey]*ops.Cut
 	measures map[measureKey]*measure
-	same     map[streamKey]bool      // whether each slice reads of an input only the rows that it makes of an output
+	same     map[streamKey]over      // how outputs may be written over inputs
 	reads    map[graph.TensorID]bool // whether initializers can be read, where that is known
 	joined   map[graph.TensorID]joint
 
@@ -77,7 +77,7 @@ type cutKey struct{ node, axis int }
 func (p *Program) Prepare() {
 	p.g = p.Model.Graph
 	p.cuts, p.measures = map[cutKey]*ops.Cut{}, map[measureKey]*measure{}
-	p.same = map[streamKey]bool{}
+	p.same = map[streamKey]over{}
 	p.reads, p.attentions = map[graph.TensorID]bool{}, map[int]*attention{}
 	p.joined = joints(p.g)
 	change := make([]int64, max(len(p.g.Nodes), 1)+1) // a graph without nodes holds its inputs at one step

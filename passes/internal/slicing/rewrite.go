@@ -204,6 +204,8 @@ type regionWriter struct {
 	rows  map[graph.TensorID]graph.TensorID // of a tensor that the region makes: its rows in this slice
 	taken map[taken]graph.TensorID
 	from  map[graph.TensorID]graph.TensorID // of an input over which an output is written: that output
+	early map[taken]graph.TensorID          // rows of such inputs that this slice took before the slice before it wrote its own
+	after []written                         // what that slice made of outputs that are written late
 
 	weights map[taken]graph.TensorID // rows of initializers
 	running map[int]*running         // of the attentions in pieces, by the Softmax
@@ -226,6 +228,7 @@ func (w *writer) region(index int, c *Choice) error {
 			return fmt.Errorf("internal error: region of %d nodes has no slice %d of %d", len(c.Nodes), i, c.Slices)
 		}
 		r.slice, r.rows, r.taken = i, map[graph.TensorID]graph.TensorID{}, map[taken]graph.TensorID{}
+		r.takeEarly(s)
 		for x, v := range c.Nodes {
 			if err := r.copy(v, s, s.Node[x]); err != nil {
 				return err
@@ -233,12 +236,56 @@ func (w *writer) region(index int, c *Choice) error {
 		}
 		for _, t := range c.Outputs {
 			if want, rows := s.Made(t); rows {
-				r.old = r.p.g.Nodes[r.p.g.Tensors[t].Maker]
-				r.put(t, want, s.Share[t])
+				made := written{t, want, s.Share[t], r.rows[t], i}
+				if x, streamed := c.streams[t]; streamed && c.late[x] {
+					r.after = append(r.after, made)
+				} else {
+					r.write(made)
+				}
 			}
 		}
 	}
+	r.writeLate()
 	return nil
+}
+
+// written is what a slice made of an output.
+type written struct {
+	output      graph.TensorID
+	have, share Range
+	rows        graph.TensorID // of the rows that it has
+	slice       int
+}
+
+// write puts rows of an output in their places.
+func (r *regionWriter) write(m written) {
+	now := r.slice
+	r.slice, r.rows[m.output], r.old = m.slice, m.rows, r.p.g.Nodes[r.p.g.Tensors[m.output].Maker]
+	r.put(m.output, m.have, m.share)
+	r.slice = now
+}
+
+// writeLate writes what the slice before made of outputs that are written late.
+func (r *regionWriter) writeLate() {
+	for _, m := range r.after {
+		r.write(m)
+	}
+	r.after = nil
+}
+
+// takeEarly takes the rows of inputs over which outputs are written late, before the slice before
+// this one writes.
+func (r *regionWriter) takeEarly(s *Slice) {
+	r.early = map[taken]graph.TensorID{}
+	for x, v := range r.c.Nodes {
+		r.old = r.p.g.Nodes[v]
+		for j, t := range r.old.Inputs {
+			if want := s.Node[x].In[j]; t >= 0 && r.c.late[t] && want.Lo < want.Hi {
+				r.early[taken{t, want}] = r.input(t, want, s)
+			}
+		}
+	}
+	r.writeLate()
 }
 
 // add adds a node of the present slice, with its role for tensor t.
@@ -280,6 +327,9 @@ func (r *regionWriter) input(t graph.TensorID, want Range, s *Slice) graph.Tenso
 	}
 	if want.Axis == ops.Whole {
 		return t
+	}
+	if rows, known := r.early[taken{t, want}]; known {
+		return rows
 	}
 	from := t
 	if o, streamed := r.from[t]; streamed {

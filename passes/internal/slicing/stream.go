@@ -116,35 +116,62 @@ func (r *Region) mayStream() (list []stream) {
 	return list
 }
 
-// streams pairs outputs with inputs over which they are written, slice by slice. The
-// region has that signature.
-func (r *Region) streams(of signature, may []stream, k int) map[graph.TensorID]graph.TensorID {
-	pairs := map[graph.TensorID]graph.TensorID{}
+// over is how the rows of an output may be written over those of an input.
+type over uint8
+
+const (
+	notOver    over = iota
+	overAtOnce      // slice by slice: each reads only the rows that it makes
+	overLate        // each slice takes its rows before the rows of the slice before it are written
+)
+
+// streamed is an output that is written over an input.
+type streamed struct {
+	places [2]int // of both, in the lists of outputs and inputs
+	late   bool
+}
+
+// streams pairs outputs with inputs over which they are written, slice by slice, and reports of the
+// inputs whose rows slices take early. The region has that signature.
+func (r *Region) streams(of signature, may []stream, k int) (pairs map[graph.TensorID]graph.TensorID, late map[graph.TensorID]bool) {
+	pairs, late = map[graph.TensorID]graph.TensorID{}, map[graph.TensorID]bool{}
 	for _, p := range r.streamsAt(of, may, k) {
-		pairs[r.Outputs[p[0]]] = r.Inputs[p[1]]
+		output, input := r.Outputs[p.places[0]], r.Inputs[p.places[1]]
+		if p.late && !r.laterRows(output, input, k, r.allSlices(k)) {
+			continue
+		}
+		pairs[output], late[input] = input, p.late
 	}
-	return pairs
+	return pairs, late
 }
 
 // streamsAt is streams by the places in the lists of outputs and inputs. What may be written
 // so may be that of another region with the same signature.
-func (r *Region) streamsAt(of signature, may []stream, k int) (pairs [][2]int) {
+func (r *Region) streamsAt(of signature, may []stream, k int) (pairs []streamed) {
 	var probes []probe
-	same := func(places [2]int) bool {
+	how := func(places [2]int) over {
 		key := streamKey{measureKey{of, k}, places}
 		is, known := r.p.same[key]
 		if !known {
 			if probes == nil {
 				probes = r.probes(k)
 			}
-			is = r.sameRows(r.Outputs[places[0]], r.Inputs[places[1]], probes)
+			switch output, input := r.Outputs[places[0]], r.Inputs[places[1]]; {
+			case r.sameRows(output, input, probes):
+				is = overAtOnce
+			case r.laterRows(output, input, k, probes):
+				is = overLate
+			}
 			r.p.same[key] = is
 		}
 		return is
 	}
-	for _, s := range may {
-		if !slices.ContainsFunc(pairs, func(p [2]int) bool { return p[0] == s.places[0] || p[1] == s.places[1] }) && same(s.places) {
-			pairs = append(pairs, s.places)
+	for _, want := range []over{overAtOnce, overLate} {
+		for _, s := range may {
+			taken := slices.ContainsFunc(pairs, func(p streamed) bool { return p.places[0] == s.places[0] || p.places[1] == s.places[1] })
+			if !taken && how(s.places) == want {
+				pairs = append(pairs, streamed{s.places, want == overLate})
+			}
 		}
 	}
 	return pairs
@@ -164,6 +191,47 @@ func (r *Region) sameRows(output, input graph.TensorID, probes []probe) bool {
 		}
 	}
 	return true
+}
+
+// laterRows reports whether none of some slices reads rows of the input that the slices up to the
+// last but one before it write of the output. Then the rows of a slice are there until the slice
+// before it writes its own, as below kernels that read neighbouring rows.
+func (r *Region) laterRows(output, input graph.TensorID, k int, list []probe) bool {
+	axis, _ := r.axisOf(output)
+	length := int64(r.p.g.Tensors[input].Type.Shape[axis])
+	for _, s := range list {
+		written := int64(0) // rows
+		if s.i > 1 {
+			written, _, _ = r.share(output, s.i-1, k)
+		}
+		for x, v := range r.Nodes {
+			for j, u := range r.p.g.Nodes[v].Inputs {
+				if in := s.Node[x].In[j]; u == input && (in.Lo < written || in.Lo == 0 && in.Hi == length) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// allSlices returns each of k slices as what stands for itself.
+func (r *Region) allSlices(k int) (list []probe) {
+	for i := range k {
+		list = append(list, probe{r.Slice(i, k), i, 1})
+	}
+	return list
+}
+
+// mostRows returns the bytes of the most rows that one of k slices makes of an output.
+func (r *Region) mostRows(output graph.TensorID, k int) (bytes int64) {
+	axis, _ := r.axisOf(output)
+	for i := range k {
+		if lo, hi, ok := r.share(output, i, k); ok {
+			bytes = max(bytes, r.p.rowBytes(output, axis, hi-lo))
+		}
+	}
+	return bytes
 }
 
 // streamable reports whether rows of output o may be written over input x: it has the

@@ -88,6 +88,17 @@ func (c *sliced) inSlice(p *sliceNode, t graph.TensorID, goesOn bool) string {
 	return fmt.Sprintf("expected a tensor of slice %d, found one of slice %d%s", want, q.slice, c.made(t))
 }
 
+// wroteBefore reports whether a slice before that of a node wrote rows into a tensor. If a slice takes
+// rows before the slice before it writes its own, that was not the last slice before it: what
+// matters is which rows are overwritten.
+func (c *sliced) wroteBefore(p *sliceNode, t graph.TensorID) bool {
+	if t < 0 || c.g.Tensors[t].Maker < 0 {
+		return false
+	}
+	q := c.tags[c.g.Tensors[t].Maker]
+	return q != nil && q.region == p.region && q.role == "put" && q.slice < p.slice
+}
+
 // vector returns the elements of an initializer that is a vector of int64.
 func (c *sliced) vector(t graph.TensorID) ([]int64, bool) {
 	if t < 0 {
@@ -175,8 +186,10 @@ func (c *sliced) taken(p *sliceNode, n *graph.Node) string {
 		return fmt.Sprintf("expected rows of an axis of %q, found rows [%d, %d) of axis %d", graph.Short(p.tensor), from, to, axis)
 	}
 	a := int(axis)
-	if wrong := c.inSlice(p, n.Inputs[0], x.kind == hasWritten); wrong != "" {
-		return wrong
+	if x.kind != hasWritten || !c.wroteBefore(p, n.Inputs[0]) {
+		if wrong := c.inSlice(p, n.Inputs[0], x.kind == hasWritten); wrong != "" {
+			return wrong
+		}
 	}
 	c.origin(p, n.Outputs[0], n.Inputs[0])
 	c.reads(p, n.Inputs[0], a)
