@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/internal/units"
@@ -131,28 +132,20 @@ func (w *explainer) describeLife(h schedule.Holding, here int32) string {
 	default:
 		parts = append(parts, fmt.Sprintf("made by %s", w.at(h.Maker)))
 	}
-	const most = 3
-	var readers []string
-	more, reads := 0, false
-	for _, v := range h.Keepers {
-		switch {
-		case v == here:
-			reads = true
-		case len(readers) < most:
-			readers = append(readers, w.at(v))
-		default:
-			more++
-		}
-	}
-	if reads {
+	const most = 3 // of many readers, the line of a screen has room for one
+	readers := slices.DeleteFunc(slices.Clone(h.Keepers), func(v int32) bool { return v == here })
+	if len(readers) < len(h.Keepers) {
 		parts = append(parts, "read here")
 	}
-	if len(readers) > 0 {
-		text := "kept for " + strings.Join(readers, ", ")
-		if more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
+	switch n := len(readers); {
+	case n > most:
+		parts = append(parts, fmt.Sprintf("kept for %s and %d more", w.at(readers[0]), n-1))
+	case n > 0:
+		var list []string
+		for _, v := range readers {
+			list = append(list, w.at(v))
 		}
-		parts = append(parts, text)
+		parts = append(parts, "kept for "+strings.Join(list, ", "))
 	}
 	if h.Output {
 		parts = append(parts, "an output")

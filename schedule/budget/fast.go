@@ -27,7 +27,13 @@ func (s *Solver) fast(w *work, limits []int64) {
 	s.prove(w, all[0], limits, min(nodes*nodes/fastCuts, boundWork)/s.sharedBy)
 	s.small = s.newFewer()
 	for _, limit := range limits {
-		if _, o := s.bound.at(limit); limit < s.best && o == nil {
+		_, o := s.bound.at(limit)
+		if o != nil && len(limits) == 1 && s.small != nil && !s.reached {
+			s.reached = true // to say what is possible
+			least := s.bound.least()
+			s.planFast(w, all, least+least/besides)
+		}
+		if limit < s.best && o == nil {
 			s.planFast(w, all, limit)
 			if s.archive.cheapest(limit) != nil {
 				continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/schedule/budget/internal/copies"
 )
 
@@ -36,6 +37,22 @@ func TestFewerLayers(t *testing.T) {
 			t.Errorf("at %d %%: extra cost %d, at a larger limit %d", percent(k), x.ExtraCost, last)
 		}
 		last = x.ExtraCost
+	}
+}
+
+// An impossible limit is answered with the lowest plan near the bound, not with the peak without a limit.
+func TestLowestOfLayersAlike(t *testing.T) {
+	p := readData(t, "vit_b_16-train-bs32")
+	s, peak := solver(t, p, Options{Effort: schedule.EffortFast})
+	if !s.findCopies() {
+		t.Fatal("no copies found")
+	}
+	x := s.Solve(context.Background(), peak/100)
+	if x.Feasible != Impossible || x.Lowest < x.LeastBytes || x.Lowest > 2*x.LeastBytes {
+		t.Errorf("%v, the lowest plan has %d; no plan needs less than %d", x.Feasible, x.Lowest, x.LeastBytes)
+	}
+	if y := s.Solve(context.Background(), x.Lowest); y.Feasible != Found {
+		t.Errorf("the lowest limit with a plan, %d: %v", x.Lowest, y.Feasible)
 	}
 }
 
