@@ -24,7 +24,7 @@ func (s *trainer) nodeOf(t ID) *graph.Node {
 // fromHalf reports whether a Cast widened t from 16 bits, as under autocast.
 func (s *trainer) fromHalf(t ID) bool {
 	n := s.nodeOf(t)
-	for n != nil && n.Domain == "" && ops.ClassOf(n) == ops.View {
+	for n != nil && n.Domain == "" && (ops.ClassOf(n) == ops.View || ops.Permutes(n)) { // the latter for the class axis
 		n = s.nodeOf(n.Inputs[0])
 	}
 	return n != nil && ops.Casts(n) && is16Bits(s.typeOf(n.Inputs[0]).Elem)

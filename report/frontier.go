@@ -12,10 +12,11 @@ import (
 )
 
 // peaks returns the peak of the best order without slices and recomputation, and that of the plan
-// without a limit, of which limits in per cent are.
+// without a limit, of which limits in per cent are. Slices of the loss are in both: the costs of limits
+// count from the graph with them.
 func peaks(p *plan.Plan) (plain, unlimited int64) {
 	unlimited = p.Unlimited()
-	if l := p.Summary.Limited; l != nil && p.Summary.Unsliced == nil {
+	if l := p.Summary.Limited; l != nil && (p.Summary.Unsliced == nil || p.Slices != nil && p.Slices.Mode == plan.SlicesOfLoss) {
 		return l.PlainPeakBytes, unlimited
 	}
 	return unlimited, unlimited

@@ -91,22 +91,23 @@ func limitOf(g *graph.Graph, p *plan.Plan) *explainLimit {
 		}
 	}
 	slices.SortStableFunc(x.Again, func(a, b explainAgain) int { return cmp.Compare(b.Cost, a.Cost) })
+	ofLoss := p.Slices != nil && p.Slices.Mode == plan.SlicesOfLoss
+	cost := x.TotalCost
+	if ofLoss { // the plan without a limit has them, too, and the costs of limits count from there
+		cost = x.ExtraCostPercent
+	}
 	for i := range p.Frontier { // in descending order of limits
 		f := &p.Frontier[i]
 		switch {
-		case f.LimitBytes > x.LimitBytes && f.ExtraCostPercent != nil && *f.ExtraCostPercent < x.TotalCost:
+		case f.LimitBytes > x.LimitBytes && f.ExtraCostPercent != nil && *f.ExtraCostPercent < cost:
 			x.Larger = f
 		case f.LimitBytes < x.LimitBytes && x.Lower == nil:
 			x.Lower = f
 		}
 	}
-	if x.Larger == nil && x.TotalCost > 0 {
+	if x.Larger == nil && cost > 0 {
 		none, peak := 0.0, x.PlainPeakBytes
-		switch u := p.Summary.Unsliced; {
-		case u == nil:
-		case p.Slices != nil && p.Slices.Mode == plan.SlicesOfLoss: // the plan without a limit has them, too
-			none = u.SliceCostPercent
-		default:
+		if u := p.Summary.Unsliced; u != nil && !ofLoss {
 			peak = u.UnslicedPeakBytes
 		}
 		x.Larger = &plan.FrontierPoint{LimitBytes: peak, ExtraCostPercent: &none, ExtraCostBound: &none}

@@ -535,6 +535,20 @@ func TestSlicesMutated(t *testing.T) {
 	}
 }
 
+// Slices that were not asked for are those of the loss: a plan cannot say so of others.
+func TestSlicesOfNoLoss(t *testing.T) {
+	x := planSliced(t, 0)
+	p := clone(t, x.p)
+	p.Slices.Mode = plan.SlicesOfLoss
+	r, err := verify.Plan(parse(t, x.file), p, verify.Options{Source: parse(t, x.source)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Violations) != 1 || r.Violations[0].Code != verify.CodeSlices || !strings.Contains(r.Violations[0].Message, "nodes of the loss") {
+		t.Errorf("expected a violation since no node is of a loss, found %v", r.Violations)
+	}
+}
+
 // harmless reports whether the file computes the same after a corruption. Rows may be taken
 // of an input, perhaps in a function, instead of what is written over it, in which they are
 // the same; or of what an earlier slice has written. Or the zeros change in which rows are put,

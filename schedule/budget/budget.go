@@ -140,6 +140,7 @@ type Solver struct {
 	filled    bool
 	proven    bool     // prove has run for the grid
 	reached   bool     // reachLeast has run
+	lowTried  bool     // fast has looked for the lowest plan of layers alike
 	wayProven bool     // proveWays has run
 	way       Obstacle // what it found
 	bound     *bound

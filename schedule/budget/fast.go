@@ -28,8 +28,8 @@ func (s *Solver) fast(w *work, limits []int64) {
 	s.small = s.newFewer()
 	for _, limit := range limits {
 		_, o := s.bound.at(limit)
-		if o != nil && len(limits) == 1 && s.small != nil && !s.reached {
-			s.reached = true // to say what is possible
+		if o != nil && len(limits) == 1 && s.small != nil && !s.reached && !s.lowTried {
+			s.lowTried = true // to say what is possible
 			least := s.bound.least()
 			s.planFast(w, all, least+least/besides)
 		}

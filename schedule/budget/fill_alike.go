@@ -42,6 +42,9 @@ func (s *Solver) fillAlike(w *work, f *fewer, all []*chainer, grid []int64) []*c
 // do.
 func (s *Solver) fillFewer(w *work, f *fewer, all []*chainer, grid []int64) {
 	f.small.limits = f.limits(s, grid)
+	if len(f.small.limits) == 0 { // all of them are above its peak
+		return
+	}
 	inner := &work{ctx: w.ctx, most: math.MaxInt64, without: w.without}
 	f.small.fill(inner)
 	w.count(int(inner.done))

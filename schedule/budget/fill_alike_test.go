@@ -56,6 +56,25 @@ func TestLowestOfLayersAlike(t *testing.T) {
 	}
 }
 
+// After an impossible limit, the lowest one that Least reaches has a plan, as it has by itself.
+func TestLeastAfterImpossible(t *testing.T) {
+	p := readData(t, "vit_b_16-train-bs32")
+	opt := Options{Effort: schedule.EffortFast}
+	fresh, peak := solver(t, p, opt)
+	s, _ := solver(t, p, opt)
+	if !fresh.findCopies() || !s.findCopies() {
+		t.Fatal("no copies found")
+	}
+	x := s.Solve(context.Background(), peak/100)
+	least := fresh.Least(context.Background()).PeakBytes
+	if x.Feasible != Impossible || least >= x.Lowest {
+		t.Fatalf("%v, the lowest plan has %d; expected that Least finds a lower one, found %d", x.Feasible, x.Lowest, least)
+	}
+	if y := s.Solve(context.Background(), least); y.Feasible != Found {
+		t.Errorf("limit %d: %v, the lowest plan has %d", least, y.Feasible, y.Lowest)
+	}
+}
+
 // Where too few copies are left, each is planned by itself, as if none had been found.
 func TestTooFewCopies(t *testing.T) {
 	p := readData(t, "llama_8l-train-bs32")

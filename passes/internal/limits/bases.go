@@ -30,7 +30,7 @@ func (w *weigher) part(nodes int) int64 {
 	return basePart * int64(nodes) / basePartNodes
 }
 
-// slicedBases returns the bases with slices, the cheapest first.
+// slicedBases returns the bases with slices: that of the loss, then others, the cheapest first.
 func (w *weigher) slicedBases(ctx context.Context) ([]*Base, error) {
 	if w.bases != nil {
 		return w.bases, nil
@@ -44,7 +44,7 @@ func (w *weigher) slicedBases(ctx context.Context) ([]*Base, error) {
 		costs = []float64{costs[0], costs[len(costs)-1]}
 	}
 	if w.most > 0 && w.large() {
-		costs = []float64{w.most / overestimate} // the smallest peak is in the base that may cost most, as a rule
+		costs = []float64{w.most / overestimate} // as a rule, the smallest peak is in the base that may cost most; the rest is for what runs again in it
 	}
 	for _, cost := range costs {
 		var best *slicedModel
@@ -78,8 +78,12 @@ func (w *weigher) all(ctx context.Context) ([]*Base, error) {
 // addLossBase adds the graph with the loss of a training step in slices to the bases, if that has
 // a smaller peak. Unlike others, it may be large: it has few nodes more than the graph without.
 func (w *weigher) addLossBase(ctx context.Context) error {
+	at, _, found := lossStart(w.s.Model.Graph)
+	if !found || float64(at.bytes) < lossLeast*float64(w.peak()) || len(w.plain.Main.G.Nodes) < mostBaseNodes && !at.widened {
+		return nil
+	}
 	x, at, err := w.s.newLossSlicer(ctx)
-	if err != nil || x == nil || float64(at.bytes) < lossLeast*float64(w.peak()) || x.size(nil) < mostBaseNodes && !at.widened {
+	if err != nil || x == nil || x.size(nil) < mostBaseNodes && !at.widened {
 		return err
 	}
 	b, err := x.lossBase(ctx, at)

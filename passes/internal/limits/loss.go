@@ -72,24 +72,24 @@ func lossSeed(g *graph.Graph) int {
 	return seed
 }
 
-// lossPlace finds the loss.
-func (x *slicer) lossPlace() (at lossPlace, found bool) {
-	g := x.base.Main.G
+// lossStart finds the loss and what makes its scores; end and load are not known yet. whole reports
+// whether a tensor has an element for each score.
+func lossStart(g *graph.Graph) (at lossPlace, whole func(graph.TensorID) bool, found bool) {
 	if at.seed = lossSeed(g); at.seed < 0 {
-		return at, false
+		return at, nil, false
 	}
 	t := g.Nodes[at.seed].Outputs[0]
 	at.bytes = g.Tensors[t].Bytes
 	size, known := g.Tensors[t].Type.Elements()
-	whole := func(t graph.TensorID) bool {
+	if !known {
+		return at, nil, false
+	}
+	whole = func(t graph.TensorID) bool {
 		if t < 0 {
 			return false
 		}
 		n, _ := g.Tensors[t].Type.Elements()
 		return n == size
-	}
-	if !known {
-		return at, false
 	}
 	at.start = at.seed
 	for whole(t) && g.Tensors[t].Maker >= 0 { // back to the product
@@ -99,8 +99,21 @@ func (x *slicer) lossPlace() (at lossPlace, found bool) {
 			break
 		}
 		from := n.Inputs[0]
-		at.widened = at.widened || ops.Casts(n) && from >= 0 && g.Tensors[from].Type.Elem.Bits() < g.Tensors[t].Type.Elem.Bits()
+		at.widened = at.widened || ops.Casts(n) && from >= 0 && isHalf(g.Tensors[from].Type.Elem) && g.Tensors[t].Type.Elem.Bits() > 16
 		t = from
+	}
+	return at, whole, true
+}
+
+func isHalf(e graph.DType) bool { return e.Floating() && e.Bits() == 16 }
+
+// lossPlace finds the loss. It ends at products: a weight's gradient may have as many elements as the
+// scores, too.
+func (x *slicer) lossPlace() (at lossPlace, found bool) {
+	g := x.base.Main.G
+	at, whole, found := lossStart(g)
+	if !found {
+		return at, false
 	}
 	at.end = at.seed
 	reached := map[graph.TensorID]bool{}
@@ -111,6 +124,9 @@ func (x *slicer) lossPlace() (at lossPlace, found bool) {
 			continue
 		}
 		at.end = max(at.end, v)
+		if ops.IsProduct(n) && v > at.start {
+			continue
+		}
 		for _, t := range n.Outputs {
 			if whole(t) {
 				reached[t] = true
@@ -127,8 +143,8 @@ func (x *slicer) lossPlace() (at lossPlace, found bool) {
 // cheap enough.
 func (x *slicer) lossBase(ctx context.Context, at lossPlace) (*Base, error) {
 	var best *slicing.Pick
-	for _, p := range x.search.Around(at.start, at.end, at.seed) {
-		if p.Extra <= lossMost*x.time && p.Slices <= lossSlices && (best == nil || p.Slices > best.Slices && float64(at.bytes) > lossPart*float64(x.base.Main.Loads.Peak)*float64(best.Slices)) {
+	for _, p := range x.search.Around(at.start, at.end, at.seed, lossSlices) {
+		if p.Extra <= lossMost*x.time && (best == nil || p.Slices > best.Slices && float64(at.bytes) > lossPart*float64(x.base.Main.Loads.Peak)*float64(best.Slices)) {
 			best = p
 		}
 	}

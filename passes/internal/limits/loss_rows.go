@@ -10,14 +10,14 @@ import (
 // of the best order is larger without, or a smaller one is wanted. Only a loss that widens its scores
 // gains: its gradient has the bytes of the scores themselves.
 func LossInRows(ctx context.Context, of Task) (*Chosen, error) {
-	if lossSeed(of.Model.Graph) < 0 {
+	if at, _, found := lossStart(of.Model.Graph); !found || !at.widened {
 		return &Chosen{Measured: of.Costs.Measured}, nil
 	}
 	w := &weigher{s: of}
 	s := &w.s
 	s.Costs.Measured = s.Costs.Measure(s.Model.Graph)
 	x, at, err := s.newLossSlicer(ctx)
-	if err != nil || x == nil || !at.widened {
+	if err != nil || x == nil {
 		return &Chosen{Measured: of.Costs.Measured}, err
 	}
 	c := &Chosen{Measured: s.Costs.Measured}

@@ -1,8 +1,8 @@
 package slicing
 
 // Around returns regions that are grown from a node in one window, along each axis of its first
-// output and in each number of slices that is possible.
-func (s *Search) Around(start, end, seed int) (list []*Pick) {
+// output and in each number of slices that is possible, at most that many.
+func (s *Search) Around(start, end, seed, most int) (list []*Pick) {
 	n := s.g.Nodes[seed]
 	if len(n.Outputs) == 0 || n.Outputs[0] < 0 {
 		return nil
@@ -20,9 +20,8 @@ func (s *Search) Around(start, end, seed int) (list []*Pick) {
 			continue
 		}
 		c := s.candidate(r)
-		c.findMost()
-		for x := range Counts[:c.most+1] {
-			if c.measured(x).possible {
+		for x, k := range Counts {
+			if k <= most && c.measured(x).possible {
 				list = append(list, (&place{c, s, start, across}).pick(c.at(x)))
 			}
 		}

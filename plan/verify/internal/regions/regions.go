@@ -123,6 +123,9 @@ func (v *prover) prove() {
 		if x.Mode != "any" && !r.Exact {
 			v.Fault(Code, "slices: region %d: expected an exact region with mode %q", i, x.Mode)
 		}
+		if x.Mode == plan.SlicesOfLoss && (len(x.Regions) > 1 || !slices.ContainsFunc(byRegion[i], ofLoss)) {
+			v.Fault(Code, "slices: region %d: expected one region, with nodes of the loss, with mode %q", i, x.Mode)
+		}
 		puts, ok := v.slicedRegion(i, r, byRegion[i])
 		for _, o := range r.Outputs {
 			if ok && partial[i] && o.Axis != nil {
@@ -133,6 +136,12 @@ func (v *prover) prove() {
 	if !compared {
 		v.Claim("slices")
 	}
+}
+
+// ofLoss reports whether a node of a slice is a copy of one of the loss of a training step.
+func ofLoss(n sliceNode) bool {
+	of, _ := n.node.Prop("onnxmem.of")
+	return n.role == "node" && of == "loss"
 }
 
 // knowsRows reports whether copies of a node can be compared. If only the planner knows the
