@@ -223,15 +223,15 @@ class Account:
         return peak
 
     def blamed(self, nodes: list[Any], room: int) -> list[Any]:
-        """Return the kernels that make or read what is live where an order needs more than room."""
+        """Return the kernels that run where an order needs more than room, then those that make or read what is live there."""
         problem = Problem(nodes, self.prepare(nodes), self.outputs)
         above = [at for at, load in enumerate(problem.loads(nodes)) if load > room]
-        blamed = set(above)
+        blamed: set[int] = set()
         for b in problem.buffers:
             first, last = max(b.maker, 0), len(nodes) if b.output else max(b.readers, default=b.maker)
             if any(first <= at <= last for at in above):
                 blamed |= b.readers | {first}
-        return [nodes[i] for i in sorted(blamed)]
+        return [nodes[i] for i in [*above, *sorted(blamed.difference(above))]]
 
 
 def _best(nodes: list[Any], effort: str, held: Sequence[str]) -> tuple[list[Any], OrderReport]:

@@ -2,7 +2,8 @@
 
 Inductor also fuses operators that only read the same: what one of them makes may be read much
 later than what the other makes, and is held until then. A plan has them apart. So where the
-peak is above a limit, such kernels are taken apart, and those that need not be are joined again.
+peak is above a limit, such kernels are taken apart: into groups that share no data, into halves,
+and into single loops. Those that need not be are joined again.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-#: Rounds of taking apart whatever is in several groups, each of which orders the kernels anew.
+#: Rounds of taking apart whatever is in several groups, or loops, each of which orders the kernels anew.
 _ROUNDS = 4
 
 #: Kernels that are then taken into halves, one after the other, each of which orders them anew, too.
 _TRIES = 40
+
+#: As many of them in a row that leave the peak where it is end that.
+_IDLE = 12
 
 #: Orders kernels: returns them and their peak.
 Order = Callable[[list[Any]], tuple[list[Any], int]]
@@ -92,6 +96,11 @@ def halves(node: Any) -> list[list[list[Any]]]:
     return list(found.values())
 
 
+def loops(node: Any) -> list[list[Any]]:
+    """Return the loops of a fused kernel one by one."""
+    return [[n] for unit in units(node) for n in unit]
+
+
 def _kernel(node: Any, several: list[Any]) -> Any:
     """Return some loops of a fused kernel as a kernel of their own."""
     from torch._inductor.scheduler import FusedSchedulerNode
@@ -130,8 +139,8 @@ def below(
 ) -> list[Any]:
     """Return kernels in an order whose peak is at most room; if taking some apart does not reach that, in the best that is found.
 
-    least is the peak of the nodes as they are. blamed returns the kernels that make or read
-    what is live where more is live than some bytes, in an order.
+    least is the peak of the nodes as they are. blamed returns the kernels that run where an order
+    needs more than some bytes, then those that make or read what is live there.
     """
     search = _Search(nodes, least, order)
     try:
@@ -152,14 +161,26 @@ class _Search:
 
     def run(self, room: int, blamed: Callable[[list[Any], int], list[Any]]) -> None:
         for _ in range(_ROUNDS):
-            found = {n: several for n in blamed(self.best, room) for several in [parts(n)] if len(several) > 1}
-            if self.least <= room or not found or not self._tried(found):
+            if self.least <= room or not self._apart(blamed(self.best, room), parts):
                 break
-        tries = _TRIES
-        while self.least > room and tries > 0:
-            for n, two in [(n, two) for n in blamed(self.best, self.least - 1) for two in halves(n)][:tries]:
-                tries -= 1
+        self._into_halves(room, blamed)
+        for _ in range(_ROUNDS):  # an operator's result each, as a plan of operators has it
+            if self.least <= room or not self._apart(blamed(self.best, room), loops):
+                break
+
+    def _apart(self, nodes: list[Any], into: Callable[[Any], list[list[Any]]]) -> bool:
+        """Take several kernels apart; return whether that was possible, and makes the best order no larger."""
+        found = {n: several for n in nodes for several in [into(n)] if len(several) > 1}
+        return bool(found) and self._tried(found)
+
+    def _into_halves(self, room: int, blamed: Callable[[list[Any], int], list[Any]]) -> None:
+        """Take one kernel after the other into halves, those that run at the peak first."""
+        tries = idle = 0
+        while self.least > room and tries < _TRIES and idle < _IDLE:
+            for n, two in [(n, two) for n in blamed(self.best, self.least - 1) for two in halves(n)][: _TRIES - tries]:
+                before, tries, idle = self.least, tries + 1, idle + 1
                 if self._tried({n: two}):
+                    idle = 0 if self.least < before else idle
                     break
             else:
                 break
