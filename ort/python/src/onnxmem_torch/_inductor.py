@@ -22,7 +22,7 @@ from ._fake import Call, Fakes
 from ._lives import title
 from ._load import Block, Load
 from ._prepare import copied
-from ._scheduler import Problem, output_names
+from ._scheduler import Account, Problem, output_names
 from ._step import Unsupported, behind
 from ._storages import concrete, nbytes
 from ._trace import by_dynamo
@@ -118,7 +118,8 @@ def _load(ahead: _Kernels, after: _Kernels, count: int, inputs: list[str], clone
     returned, given = set(ahead.results[:count]), set(ahead.results[count:])
     blocks: list[Block] = []
     # A copy of a parameter, in the layout that convolutions want, has the parameter's name behind the boundary.
-    copies = {made_by: name for name, made_by in handed.items() if name not in {b[0] for b in after.buffers}}
+    known = {b[0] for b in after.buffers}
+    copies = {made_by: name for name, made_by in handed.items() if name not in known}
     # Both graphs number their buffers from 0.
     made: dict[str, int] = {}
     for name, size, first, last in ahead.buffers:
@@ -175,9 +176,9 @@ def lower(gm: fx.GraphModule, backward: bool, strides: Sequence[Optional[list[in
 def _kernels(nodes: list[Any], workspaces: Optional[Workspaces]) -> _Kernels:
     scheduler, outputs = nodes[0].scheduler, OrderedSet(V.graph.get_output_names())
     inputs = OrderedSet(V.graph.graph_inputs.keys())
-    _, freeable = memory.prepare_planning_info(nodes, scheduler.name_to_buf, scheduler.name_to_fused_node, inputs, outputs)
     order = memory.reorder_for_peak_memory(nodes, scheduler.name_to_buf, scheduler.name_to_fused_node, inputs, outputs)
-    problem = Problem(nodes, freeable, outputs)
+    account = Account()
+    problem = Problem(nodes, account.prepare(nodes), account.outputs)
     index = {n: i for i, n in enumerate(nodes)}
     step = {index[n]: s for s, n in enumerate(order)}
     buffers: list[tuple[str, int, int, Optional[int]]] = []

@@ -10,14 +10,14 @@ gradients are there. A settled gradient is copied where it is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
 from ._loops import loops, reduces
-from ._step import random
+from ._step import behind, random
 from ._storages import looks, writes
 
 _library = torch.library.Library("onnxmem", "FRAGMENT")
@@ -76,11 +76,15 @@ def same(graph: fx.Graph, node: fx.Node, name: str) -> fx.Node:
     return new
 
 
-def settle(graph: fx.Graph, gradients: Iterable[Any]) -> list[fx.Node]:
-    """Copy weights' gradients that Inductor's convolutions make in another layout than the parameters'; return the copies."""
-    found: list[fx.Node] = []
-    for n in dict.fromkeys(gradients):
-        if not isinstance(n, fx.Node) or not _of_weight(n):
+def settle(graph: fx.Graph, gradients: Sequence[Any]) -> list[fx.Node]:
+    """Copy gradients into the layout of their parameters where Inductor may make them in that of convolutions; return the copies.
+
+    gradients are results of the graph, one for each of its inputs ahead of the boundary.
+    """
+    found: dict[fx.Node, fx.Node] = {}
+    inputs = [n for n in graph.find_nodes(op="placeholder") if not behind(n)]
+    for n, parameter in zip(gradients, inputs):
+        if not isinstance(n, fx.Node) or n in found or not _differs(n.meta.get("val"), parameter.meta.get("val")):
             continue
         _lower()
         with graph.inserting_after(n):
@@ -89,17 +93,16 @@ def settle(graph: fx.Graph, gradients: Iterable[Any]) -> list[fx.Node]:
         with value.fake_mode:
             settled.meta = {**n.meta, "val": torch.empty_like(value, memory_format=torch.contiguous_format)}
         n.replace_all_uses_with(settled, delete_user_cb=lambda user: user.op == "output")
-        found.append(settled)
-    return found
+        found[n] = settled
+    return list(found.values())
 
 
-def _of_weight(node: fx.Node) -> bool:
-    """Whether a node is the gradient of a weight of images' convolutions that has the layout of the parameter only in the graph."""
-    source = node.args[0] if node.args else None
-    if not isinstance(source, fx.Node) or source.target is not torch.ops.aten.convolution_backward.default or node.args[1] != 1:
+def _differs(gradient: Any, parameter: Any) -> bool:
+    """Whether a gradient of images' convolutions may have another layout than its parameter, which autograd copies then."""
+    if not isinstance(gradient, torch.Tensor) or not isinstance(parameter, torch.Tensor) or parameter.dim() != 4:
         return False
-    value = node.meta["val"]
-    return bool(value.dim() == 4 and value.is_contiguous() and not value.is_contiguous(memory_format=torch.channels_last))
+    fixed = all(isinstance(d, int) for d in (*gradient.shape, *parameter.shape)) and gradient.shape == parameter.shape
+    return fixed and parameter.is_contiguous() and not parameter.is_contiguous(memory_format=torch.channels_last)
 
 
 def _lower() -> None:

@@ -96,16 +96,21 @@ def _bytes(owner: Owner) -> int:
     return 0 if tensor is None else nbytes(tensor)
 
 
+def channels_last(gm: fx.GraphModule) -> bool:
+    """Whether Inductor has the convolutions of a graph compute in another layout."""
+    from torch._inductor.graph import GraphLowering
+
+    decide = getattr(GraphLowering, "decide_layout_opt", None)
+    return decide is not None and bool(decide(gm, is_inference=False))
+
+
 def copied_inputs(gm: fx.GraphModule) -> dict[str, int]:
     """Return the parameters and images that convolutions want in another layout, with the bytes of a copy.
 
     Inductor makes one copy of each in the forward pass, and hands it to the backward pass,
     but for those that are handed over as they are.
     """
-    from torch._inductor.graph import GraphLowering
-
-    decide = getattr(GraphLowering, "decide_layout_opt", None)
-    if decide is None or not decide(gm, is_inference=False):
+    if not channels_last(gm):
         return {}
     copies: set[fx.Node] = set()
     for n in gm.graph.find_nodes(op="call_function", target=torch.ops.aten.convolution.default):

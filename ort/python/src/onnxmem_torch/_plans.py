@@ -13,7 +13,7 @@ from ._curve import mib
 from ._fusion import Fused, rejoin
 from ._keep import settle
 from ._limit import LimitError, Report, parse
-from ._lowering import copied_bytes, copied_inputs
+from ._lowering import channels_last, copied_bytes, copied_inputs
 from ._planner import Plan, plan
 from ._prepare import copied, dropouts, halve, prepare, product
 from ._rebuild import Planned, hand_over, order
@@ -63,7 +63,7 @@ class Plans:
         self.limit = self._limit()
         self._seconds = self.best.seconds
         #: Whether gradients of weights are copied where they are made: an update reads them as they are.
-        self._settles = bool(self.copies) and asked.updates is None and (asked.limit is not None or asked.extra is not None)
+        self._settles = inductor and asked.updates is None and (asked.limit is not None or asked.extra is not None) and channels_last(gm)
         if self._settles:
             graph = copied(self.step.graph)
             settle(graph, results(graph, count)[1])
@@ -77,7 +77,7 @@ class Plans:
         step, found, warning = self.step, self.best, None
         if self.asked.updates is not None:
             step = self._step(self._updated(copied(step.graph)))
-        if step is not self.step or self.copies:
+        if step is not self.step or self.copies or self._settles:
             found = self._plan(self._problem(step))
         assert found.peak_bytes is not None
         if self.asked.extra is not None or (self.limit is not None and self.limit < found.peak_bytes):
@@ -103,11 +103,11 @@ class Plans:
         kernels = Fused(Step(graph, self.count, lambda node: 0.0), behind, self.step.device)  # which prices kernels itself
         # Copies are there from their first reader to the last of the backward pass, if their inputs are not handed over as they are.
         copies, peak, found = sum(self.copies.values()), kernels.peak(), self._plan(kernels.problem())
-        # Of min-cut's gradients, autograd copies one after the other at the end.
-        copies += max((nbytes(n.meta["val"]) for n in settled), default=0)
         assert found.peak_bytes is not None
         ours, warning = asked.updates is not None or found.peak_bytes < 0.99 * peak, None
         copies = 0 if asked.updates is not None else copies  # an update writes to the parameter, not to a copy
+        if not ours:  # of min-cut's gradients, autograd copies one after the other at the end
+            copies += max((nbytes(n.meta["val"]) for n in settled), default=0)
         peak = found.peak_bytes if ours else peak
         if asked.extra is not None or (limit is not None and peak + copies > limit):
             ours, copies = True, 0

@@ -199,6 +199,8 @@ class Account:
 
     def __init__(self, held: Sequence[str] = ()) -> None:
         self.outputs = OrderedSet([*V.graph.get_output_names(), *held])
+        #: The kernel of the first part of a concatenation, with that of each other part, in the order that was prepared first.
+        self.after: list[tuple[Any, Any]] = []
 
     def prepare(self, nodes: list[Any]) -> dict[str, Any]:
         """Note on kernels and buffers what they read and who reads them; return the inputs that can be freed."""
@@ -209,6 +211,7 @@ class Account:
         # Inductor's estimate takes for an input's size what one of its readers reads, which may be a part, or some of it again.
         for name, b in freeable.items():
             b.mpi_buffer.size_free = StarDep(name).numbytes_hint()
+        self._concatenations(nodes)
         for b in (b for n in nodes for b in _split.inside(n) if b.get_name() not in self.outputs):
             b.mpi_buffer.size_alloc = b.mpi_buffer.size_free = 0  # which it counts
         for parts in (results_of(b) for n in nodes for b in n.get_outputs() if b.mpi_buffer.size_alloc and not b.mpi_buffer.size_free):
@@ -216,6 +219,26 @@ class Account:
             for p in parts:  # the tuple holds them all until the last one is taken from it
                 p.mpi_buffer.succ_nodes = OrderedSet([*p.mpi_buffer.succ_nodes, *takers])
         return freeable
+
+    def _concatenations(self, nodes: list[Any]) -> None:
+        """Note that a concatenation is there from the first of its parts on, which are written into it."""
+        buffers = nodes[0].scheduler.name_to_buf
+        parts: dict[str, list[Any]] = {}
+        for b in (b for n in nodes for b in n.get_outputs()):
+            whole = _whole(b)
+            if whole in buffers:
+                parts.setdefault(whole, []).append(b)
+        maker = {b.get_name(): n for n in nodes for b in n.get_outputs()}
+        self.after = self.after or [(maker[several[0].get_name()], maker[b.get_name()]) for several in parts.values() for b in several[1:]]
+        for name, several in parts.items():
+            whole, first = buffers[name].mpi_buffer, several[0].mpi_buffer
+            size, readers = whole.size_free, OrderedSet([*whole.succ_nodes, *(n for b in several for n in b.mpi_buffer.succ_nodes)])
+            for b in (whole, *(b.mpi_buffer for b in several)):
+                b.size_alloc = b.size_free = 0
+            first.size_alloc = first.size_free = size
+            first.succ_nodes = readers
+            if name in self.outputs:
+                self.outputs.add(several[0].get_name())
 
     def peak(self, nodes: list[Any]) -> int:
         """Return the peak of an order."""
@@ -243,15 +266,25 @@ def _best(nodes: list[Any], effort: str, held: Sequence[str]) -> tuple[list[Any]
         "bfs": memory.topological_sort_bfs(nodes),
         "dfs": memory.topological_sort_dfs(nodes),
     }
-    loads = {name: memory.estimate_peak_memory(order, freeable, outputs) for name, order in orders.items()}
-    given, inductor = loads["given"][0], min(peak for peak, _ in loads.values())
     problem = Problem(nodes, freeable, outputs)
-    found = ordered(problem.json(), f"--effort={effort}")
-    if not found:
-        raise RuntimeError("onnxmem order printed no result")
+    loads: dict[str, tuple[int, list[int]]] = {}
+    same = True
+
+    def look(name: str) -> int:
+        """Evaluate an order, by Inductor's estimate and by ours."""
+        nonlocal same
+        several = orders[name]
+        freeable = account.prepare(several)
+        loads[name] = memory.estimate_peak_memory(several, freeable, outputs)
+        same = same and Problem(several, freeable, outputs).loads(several) == loads[name][1][: len(nodes)]
+        return loads[name][0]
+
+    given, inductor = look("given"), min([look(name) for name in orders])
+    found = _solved(problem, effort)
     orders["onnxmem"] = [nodes[i] for i in found["order"]]
-    loads["onnxmem"] = memory.estimate_peak_memory(orders["onnxmem"], freeable, outputs)
-    same = all(problem.loads(order) == loads[name][1][: len(nodes)] for name, order in orders.items())
+    if look("onnxmem") > found["peak_bytes"]:  # the order begins a concatenation with another part
+        orders["onnxmem"] = [nodes[i] for i in _solved(problem, effort, account.after)["order"]]
+        look("onnxmem")
     chosen = min(orders, key=lambda name: loads[name][0])  # the first of the smallest
     return orders[chosen], OrderReport(
         graph=_graph(),
@@ -263,6 +296,24 @@ def _best(nodes: list[Any], effort: str, held: Sequence[str]) -> tuple[list[Any]
         chosen=chosen,
         seconds=0.0,
     )
+
+
+def _whole(b: Any) -> str:
+    """Return the name of the buffer that a part of a concatenation is written into; "" of what is none."""
+    from torch._inductor import ir
+
+    name, layout = "", b.node.layout
+    while isinstance(layout, ir.NonOwningLayout):
+        whole = layout.view.unwrap_view()
+        name, layout = whole.get_name(), getattr(whole, "layout", None)
+    return name
+
+
+def _solved(problem: Problem, effort: str, after: Sequence[tuple[Any, Any]] = ()) -> Any:
+    found = ordered(problem.json(after), f"--effort={effort}")
+    if not found:
+        raise RuntimeError("onnxmem order printed no result")
+    return found
 
 
 def results_of(b: Any) -> list[Any]:
@@ -321,14 +372,15 @@ class Problem:
         name = b.get_name()
         return _Buffer(name, size, maker, frozenset(readers).union(self._index[n] for n in b.mpi_buffer.succ_nodes), name in self._outputs)
 
-    def json(self) -> dict[str, object]:
-        """Return the problem as ``onnxmem order`` reads it."""
+    def json(self, after: Sequence[tuple[Any, Any]] = ()) -> dict[str, object]:
+        """Return the problem as ``onnxmem order`` reads it. Of the pairs of kernels in after, the second one runs behind the first."""
         tensors: list[dict[str, object]] = [
             {"name": b.name, "bytes": b.size, "producer": b.maker, "consumers": sorted(b.readers - {b.maker}), "output": b.output} for b in self.buffers
         ]
         for i, n in enumerate(self._nodes):
             before = sorted(self._index[p] for p in n.mpi_node.pred_nodes)
             tensors += [{"name": "", "bytes": 0, "producer": p, "consumers": [i], "kind": "control"} for p in before]
+        tensors += [{"name": "", "bytes": 0, "producer": self._index[p], "consumers": [self._index[n]], "kind": "control"} for p, n in after if p is not n]
         return {"name": "kernels", "nodes": [{"name": n.get_name()} for n in self._nodes], "tensors": tensors}
 
     def loads(self, order: Sequence[Any]) -> list[int]:

@@ -17,7 +17,7 @@ _ROUNDS = 4
 #: Kernels that are then taken into halves, one after the other, each of which orders them anew, too.
 _TRIES = 40
 
-#: As many of them in a row that leave the peak where it is end that.
+#: As many of them in a row that do not make the peak smaller end that.
 _IDLE = 12
 
 #: Orders kernels: returns them and their peak.
@@ -176,14 +176,16 @@ class _Search:
     def _into_halves(self, room: int, blamed: Callable[[list[Any], int], list[Any]]) -> None:
         """Take one kernel after the other into halves, those that run at the peak first."""
         tries = idle = 0
-        while self.least > room and tries < _TRIES and idle < _IDLE:
-            for n, two in [(n, two) for n in blamed(self.best, self.least - 1) for two in halves(n)][: _TRIES - tries]:
+        progress = True
+        while progress and self.least > room:
+            progress = False
+            for n, two in ((n, two) for n in blamed(self.best, self.least - 1) for two in halves(n)):
+                if tries == _TRIES or idle == _IDLE:
+                    return
                 before, tries, idle = self.least, tries + 1, idle + 1
                 if self._tried({n: two}):
-                    idle = 0 if self.least < before else idle
+                    progress, idle = True, 0 if self.least < before else idle
                     break
-            else:
-                break
 
     def _tried(self, found: dict[Any, list[list[Any]]]) -> bool:
         """Take kernels apart in parts, unless the best order is larger then."""
