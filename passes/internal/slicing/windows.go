@@ -100,12 +100,14 @@ func (s *Search) mark() {
 // LargeNodes is the number of nodes from which on a graph is large: a search looks at fewer windows.
 const LargeNodes = 2000
 
+func (s *Search) large() bool { return len(s.g.Nodes) >= LargeNodes && !s.all }
+
 // flat reports whether no window begins or ends at the boundary before node v, since as many bytes
 // live over those beside it. Of boundaries side by side over which the same live, a large graph
 // has windows at the first and the last alone: those between need as much.
 func (s *Search) flat(v int) bool {
 	n := len(s.g.Nodes)
-	return n >= LargeNodes && !s.all && v > 0 && v < n && s.cut[v-1] == s.cut[v] && s.cut[v] == s.cut[v+1]
+	return s.large() && v > 0 && v < n && s.cut[v-1] == s.cut[v] && s.cut[v] == s.cut[v+1]
 }
 
 // low reports whether few bytes live over the boundary before node v: no more than over
@@ -169,7 +171,9 @@ func (s *Search) candidates(from, to int) []*candidate {
 				continue
 			}
 			if r := s.Find(from, to, to, axis); r != nil {
-				if s.all || s.later(from) > r.Nodes[0] {
+				// In a large graph, only the last window that has these regions, although nodes that
+				// run whole before them may need more in an earlier one ([Search.Cover]'s target).
+				if !s.large() || s.later(from) > r.Nodes[0] {
 					list = append(list, s.candidate(r))
 				}
 			}
