@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/schedule"
@@ -72,6 +73,18 @@ func TestLeastAfterImpossible(t *testing.T) {
 	}
 	if y := s.Solve(context.Background(), least); y.Feasible != Found {
 		t.Errorf("limit %d: %v, the lowest plan has %d", least, y.Feasible, y.Lowest)
+	}
+}
+
+// Where no limit is below the peak with fewer layers, that network is not planned.
+func TestNoLimitOfFewerLayers(t *testing.T) {
+	s, peak := solver(t, readData(t, "vit_b_16-train-bs32"), Options{Effort: schedule.EffortFast})
+	if !s.findCopies() {
+		t.Fatal("no copies found")
+	}
+	f, w := s.newFewer(), &work{ctx: context.Background(), most: math.MaxInt64}
+	if s.fillFewer(w, f, s.chainers(w), []int64{2 * peak}); len(f.small.archive) > 0 {
+		t.Errorf("%d plans for a limit above the peak: expected none", len(f.small.archive))
 	}
 }
 

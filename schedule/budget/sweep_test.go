@@ -128,6 +128,9 @@ func TestChangesOfPlans(t *testing.T) {
 			if positions && (!slices.Equal(x.node, node) || !slices.Equal(x.slot, slot) || !slices.Equal(x.load, load)) {
 				t.Fatalf("graph %d, plan %v: nodes %v with %v, expected %v with %v", k, plan, x.node, x.load, node, load)
 			}
+			if fits := x.fits(plan); fits != (peak <= x.limit) {
+				t.Fatalf("graph %d, plan %v: fits %d: %t, the peak is %d", k, plan, x.limit, fits, peak)
+			}
 			plans++
 			repeated += x.repeats
 		}

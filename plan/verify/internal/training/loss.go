@@ -272,26 +272,24 @@ func (m *lossMatch) probabilities(t graph.TensorID) bool {
 }
 
 // classes is the mean of the negative log-likelihood over the labels that count: a sum by their number,
-// in which the operator or, of scores that were widened, a ReduceSum adds them up, or a mean.
+// in which the operator or, of scores that were widened, a ReduceSum adds them up.
 func (m *lossMatch) classes(t graph.TensorID) bool {
 	p := m.p
-	reduction := "mean"
-	var counted graph.TensorID = none
-	if quotient := p.node(t, "Div", 2); quotient != nil {
-		reduction = "sum"
-		t = quotient.Inputs[0]
-		if n := p.node(t, "ReduceSum", 0); n != nil && p.whole(n) {
-			reduction, t = "none", n.Inputs[0]
-		}
-		counts := quotient.Inputs[1]
-		if n := p.node(counts, "ReduceSum", 0); n != nil && p.whole(n) {
-			counts = n.Inputs[0]
-		}
-		equal := p.node(p.operand(p.cast(counts), "Not"), "Equal", 2)
-		if equal == nil || !p.integer(equal.Inputs[1], -100) {
-			return false
-		}
-		counted = equal.Inputs[0]
+	quotient := p.node(t, "Div", 2)
+	if quotient == nil {
+		return false
+	}
+	reduction, counts := "sum", quotient.Inputs[1]
+	t = quotient.Inputs[0]
+	if n := p.node(t, "ReduceSum", 0); n != nil && p.whole(n) {
+		reduction, t = "none", n.Inputs[0]
+	}
+	if n := p.node(counts, "ReduceSum", 0); n != nil && p.whole(n) {
+		counts = n.Inputs[0]
+	}
+	equal := p.node(p.operand(p.cast(counts), "Not"), "Equal", 2)
+	if equal == nil || !p.integer(equal.Inputs[1], -100) {
+		return false
 	}
 	var scores, labels graph.TensorID
 	n := p.node(t, "NegativeLogLikelihoodLoss", 2)
@@ -307,7 +305,7 @@ func (m *lossMatch) classes(t graph.TensorID) bool {
 		return false
 	}
 	a := n.Attr("reduction")
-	if !has(n, "ignore_index", -100) || a == nil || a.String != reduction || len(n.Attrs) != 2 || counted >= 0 && counted != labels {
+	if !has(n, "ignore_index", -100) || a == nil || a.String != reduction || len(n.Attrs) != 2 || equal.Inputs[0] != labels {
 		return false
 	}
 	return m.scores(scores, labels)
