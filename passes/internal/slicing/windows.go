@@ -104,10 +104,20 @@ func (s *Search) large() bool { return len(s.g.Nodes) >= LargeNodes && !s.all }
 
 // flat reports whether no window begins or ends at the boundary before node v, since as many bytes
 // live over those beside it. Of boundaries side by side over which the same live, a large graph
-// has windows at the first and the last alone: those between need as much.
+// has windows at the first and the last alone: those between need as much. A run of them that is
+// longer than half a window has all, since no window would hold it with what is around it.
 func (s *Search) flat(v int) bool {
-	n := len(s.g.Nodes)
-	return s.large() && v > 0 && v < n && s.cut[v-1] == s.cut[v] && s.cut[v] == s.cut[v+1]
+	if !s.large() || v == 0 || v == len(s.g.Nodes) {
+		return false
+	}
+	before, after := v, v
+	for before > 0 && s.cut[before-1] == s.cut[v] && v-before <= s.Reach/2 {
+		before--
+	}
+	for after < len(s.g.Nodes) && s.cut[after+1] == s.cut[v] && after-v <= s.Reach/2 {
+		after++
+	}
+	return before < v && v < after && after-before <= s.Reach/2
 }
 
 // low reports whether few bytes live over the boundary before node v: no more than over
