@@ -148,10 +148,7 @@ func (x *slicer) lossBase(ctx context.Context, at lossPlace) (*Base, error) {
 			best = p
 		}
 	}
-	if best == nil {
-		return nil, nil
-	}
-	if !x.readsScores(at) {
+	if best == nil || !x.readsScores(at) {
 		return nil, nil
 	}
 	m := &slicedModel{choices: x.search.Choices([]*slicing.Pick{best}), from: x}

@@ -194,8 +194,9 @@ func (r *Region) sameRows(output, input graph.TensorID, probes []probe) bool {
 }
 
 // laterRows reports whether none of some slices reads rows of the input that the slices up to the
-// last but one before it write of the output; false if one of them is not possible. Then the rows of a slice are there until the slice
-// before it writes its own, as below kernels that read neighbouring rows.
+// last but one before it write of the output; false if one of them is not possible. Then the rows
+// of a slice are there until the slice before it writes its own, as below kernels that read
+// neighbouring rows.
 func (r *Region) laterRows(output, input graph.TensorID, k int, list []probe) bool {
 	axis, _ := r.axisOf(output)
 	length := int64(r.p.g.Tensors[input].Type.Shape[axis])

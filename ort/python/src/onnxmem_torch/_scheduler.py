@@ -223,14 +223,14 @@ class Account:
     def _concatenations(self, nodes: list[Any]) -> None:
         """Note that a concatenation is there from the first of its parts on, which are written into it."""
         buffers = nodes[0].scheduler.name_to_buf
-        parts: dict[str, list[Any]] = {}
-        for b in (b for n in nodes for b in n.get_outputs()):
+        parts: dict[str, list[tuple[Any, Any]]] = {}  # with their kernels
+        for n, b in ((n, b) for n in nodes for b in n.get_outputs()):
             whole = _whole(b)
             if whole in buffers:
-                parts.setdefault(whole, []).append(b)
-        maker = {b.get_name(): n for n in nodes for b in n.get_outputs()}
-        self.after = self.after or [(maker[several[0].get_name()], maker[b.get_name()]) for several in parts.values() for b in several[1:]]
-        for name, several in parts.items():
+                parts.setdefault(whole, []).append((n, b))
+        self.after = self.after or [(made[0][0], n) for made in parts.values() for n, _ in made[1:]]
+        for name, made in parts.items():
+            several = [b for _, b in made]
             whole, first = buffers[name].mpi_buffer, several[0].mpi_buffer
             size, readers = whole.size_free, OrderedSet([*whole.succ_nodes, *(n for b in several for n in b.mpi_buffer.succ_nodes)])
             for b in (whole, *(b.mpi_buffer for b in several)):
@@ -279,7 +279,8 @@ def _best(nodes: list[Any], effort: str, held: Sequence[str]) -> tuple[list[Any]
         same = same and Problem(several, freeable, outputs).loads(several) == loads[name][1][: len(nodes)]
         return loads[name][0]
 
-    given, inductor = look("given"), min([look(name) for name in orders])
+    inductor = min([look(name) for name in orders])
+    given = loads["given"][0]
     found = _solved(problem, effort)
     orders["onnxmem"] = [nodes[i] for i in found["order"]]
     if look("onnxmem") > found["peak_bytes"]:  # the order begins a concatenation with another part
