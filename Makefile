@@ -70,7 +70,7 @@ test: ## run the tests; ends with a list of skipped tests and the reasons
 	@# does, without cgo: with it, vm, cmd/onnxmem and what imports them are compiled again.
 	@GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 go test -vet=off -json ./vm ./vm/internal/gpu ./cmd/onnxmem ./passes ./plan/verify ./vm/internal/kernel ./... | go run ./internal/testreport
 
-SWEEPS := ^Test(AgainstTheOptimum|AliasesOfRandomModels|FoldedProductsBesideSlices|FoldedZoo|Frontier|BatchIsKilled|Core|SecondOpinion|CompactSlices|CompactTraining|SlicedTraining|SlicedTrainingWithRecomputation|DeviceTraining|DevicePrecision|TensorTiles|DevicePlans|DeviceNodeTests|BuiltInsStayOnDevice|GuardedLightNetworks|Tampered|SlicedNetworks|SlicesMutated|Pools|Limit|PlansAreAccepted|SlicesAndRecomputation|BoundsOfSlicesByBruteForce|LargeNetworksAreProven|MoreEffortIsNeverWorse|MorePermissionsAreNoWorse|PairsAreNeverWorse|Installed|StaticCommand|RuntimeInstalled|BoundsOfAttentionInPieces|OnFake|AgainstReference|ConvolutionsByLibrary|Mutants|RandomGradients|RandomCorners|Trials|PairsOfOptions)$$
+SWEEPS := ^Test(AgainstTheOptimum|AliasesOfRandomModels|FoldedProductsBesideSlices|FoldedZoo|Frontier|BatchIsKilled|Core|SecondOpinion|CompactSlices|CompactTraining|SlicedTraining|SlicedTrainingWithRecomputation|DeviceTraining|DevicePrecision|TensorTiles|DevicePlans|DeviceNodeTests|BuiltInsStayOnDevice|GuardedLightNetworks|Tampered|SlicedNetworks|SlicesMutated|Pools|Limit|PlansAreAccepted|SlicesAndRecomputation|BoundsOfSlicesByBruteForce|LargeNetworksAreProven|MoreEffortIsNeverWorse|MorePermissionsAreNoWorse|PairsAreNeverWorse|Installed|Reproducible|StaticCommand|RuntimeInstalled|BoundsOfAttentionInPieces|OnFake|AgainstReference|ConvolutionsByLibrary|Mutants|RandomGradients|RandomCorners|Trials|PairsOfOptions)$$
 
 # As in make test, those that take longest begin first.
 SWEEP_PACKAGES := ./passes ./passes/internal/limits ./plan/verify ./internal/trial ./vm ./vm/internal/gpu ./internal/wheels ./ort ./vm/internal/exec ./schedule ./bench/gpu ./cmd/onnxmem ./schedule/budget ./autodiff
@@ -243,6 +243,11 @@ cross: ## build for every platform
 wheels: $(ZIG) ## build the Python wheels of every platform into build/wheels; WHEELS='host' or 'linux/arm64 ...': only these (a C compiler, Zig's, from PyPI)
 	@rm -rf build/wheels
 	@go run ./internal/wheels -version $(VERSION) -zig $(ZIG) -out build/wheels $(WHEELS)
+
+.PHONY: release
+release: $(ZIG) ## build the wheels, the archives with the command and checksums.txt of every platform into build/release; WHEELS as above
+	@rm -rf build/release
+	@go run ./internal/wheels -version $(VERSION) -zig $(ZIG) -archives -out build/release $(WHEELS)
 
 .PHONY: types
 types: $(MYPY) ## check the types of the Python modules (mypy from PyPI)

@@ -30,10 +30,7 @@ func TestInstalled(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	dir := t.TempDir()
 	host := hostTarget(t)
-	file, _, err := host.write(dir, "v1.2.3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := installable(t, host, dir)
 	venv := filepath.Join(dir, "venv")
 	bin := filepath.Join(venv, "bin")
 	if runtime.GOOS == "windows" {
@@ -150,6 +147,20 @@ func hostTarget(t *testing.T) target {
 		return hosts[len(hosts)-1]
 	}
 	return hosts[0]
+}
+
+// installable writes the wheel of the command into a folder, and returns its path.
+func installable(t *testing.T, host target, dir string) string {
+	t.Helper()
+	c, err := host.build("v1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, _, err := c.wheel().write(dir, "v1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // outside runs a command in a folder without the variables that lead to the sources,

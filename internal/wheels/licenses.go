@@ -14,9 +14,6 @@ import (
 // licenseFile are the names of files that a licence asks to pass on.
 var licenseFile = regexp.MustCompile(`(?i)^((un)?licen[cs]e|notice|copying|patents)[^/]*$`)
 
-// assets is the folder of foreign files that the command embeds.
-const assets = "report/assets"
-
 // licenses returns our licence, and those of Go, of the modules that the command
 // links for a target, and of the files that it embeds.
 func (t target) licenses() ([]entry, error) {
@@ -34,13 +31,8 @@ func (t target) licenses() ([]entry, error) {
 	for i := 0; i+1 < len(modules); i += 2 {
 		from = append(from, [2]string{modules[i], modules[i+1]})
 	}
-	embedded, err := filepath.Glob(filepath.Join(assets, "*", "LICENSE"))
-	if err != nil {
-		return nil, err
-	}
 	for _, e := range embedded {
-		dir := filepath.Dir(e)
-		from = append(from, [2]string{filepath.Base(dir), dir})
+		from = append(from, [2]string{path.Base(e.folder), e.folder})
 	}
 	slices.SortFunc(from, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
 	var list []entry

@@ -4,6 +4,9 @@
 //
 //	go run ./internal/wheels -version v1.2.0 -out build/wheels linux/amd64 windows/arm64 ...
 //
+// With -archives, it also writes an archive of the command for each, and a list of the digests of
+// all files.
+//
 // It runs in the root of the module. Without arguments, it builds for every
 // platform; "host" is the platform of this machine. The command of a wheel lies
 // where installers copy it beside python, unchanged, so no Python runs when it
@@ -30,15 +33,16 @@ func main() {
 	version := flag.String("version", "dev", "the version, as git describe names it")
 	out := flag.String("out", "build/wheels", "the folder for the wheels")
 	zig := flag.String("zig", "", "the command zig, with which onnxmem-ort is built, too")
+	archives := flag.Bool("archives", false, "write an archive of the command for each platform, too, and checksums.txt")
 	flag.Parse()
-	if err := build(*out, *version, *zig, flag.Args()); err != nil {
+	if err := build(*out, *version, *zig, *archives, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "wheels:", err)
 		os.Exit(1)
 	}
 }
 
 // build writes the wheels of platforms into a folder, and prints a line for each.
-func build(out, version, zig string, platforms []string) error {
+func build(out, version, zig string, archives bool, platforms []string) error {
 	chosen, err := choose(platforms)
 	if err != nil {
 		return err
@@ -46,39 +50,67 @@ func build(out, version, zig string, platforms []string) error {
 	if err := os.MkdirAll(out, 0o777); err != nil {
 		return err
 	}
+	var sums bytes.Buffer
 	for _, t := range chosen {
-		if err := report(t.write(out, version)); err != nil {
+		c, err := t.build(version)
+		if err != nil {
 			return err
 		}
-		if zig == "" {
-			continue
+		files := []func() (string, []byte, error){func() (string, []byte, error) { return c.wheel().write(out, version) }}
+		if archives {
+			files = append(files, func() (string, []byte, error) { return c.archive(out, version) })
 		}
-		if err := report(t.writeRuntime(out, version, t.zig(zig))); err != nil {
-			return err
+		if zig != "" {
+			files = append(files, func() (string, []byte, error) { return t.writeRuntime(out, version, t.zig(zig)) })
+		}
+		for _, write := range files {
+			path, packed, err := write()
+			if err != nil {
+				return err
+			}
+			sum := sha256.Sum256(packed)
+			fmt.Printf("%s  %d B  sha256:%x\n", path, len(packed), sum)
+			fmt.Fprintf(&sums, "%x  %s\n", sum, filepath.Base(path))
 		}
 	}
-	return nil
+	if !archives {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(out, "checksums.txt"), sums.Bytes(), 0o666)
 }
 
-// report prints the line of a wheel that was written.
-func report(path string, packed []byte, err error) error {
-	if err == nil {
-		fmt.Printf("%s  %d B  sha256:%x\n", path, len(packed), sha256.Sum256(packed))
-	}
-	return err
+// built is the command of a target with what goes along with it.
+type built struct {
+	target
+	binary   []byte
+	licenses []entry
+	sbom     []byte
 }
 
-// write builds the wheel of the command for a target into a folder, and returns its path
-// and bytes.
-func (t target) write(out, version string) (path string, packed []byte, err error) {
-	w := wheel{about: command, tags: t.tags, command: t.command()}
-	if w.licenses, err = t.licenses(); err != nil {
-		return "", nil, err
+// build compiles the command for a target, and lists what is in it.
+func (t target) build(version string) (c built, err error) {
+	c.target = t
+	if c.licenses, err = t.licenses(); err != nil {
+		return c, err
 	}
-	if w.binary, err = compile(t, version); err != nil {
-		return "", nil, err
+	if c.binary, err = compile(t, version); err != nil {
+		return c, err
 	}
-	return w.write(out, version)
+	parts, err := contents(c.binary, c.licenses)
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", t, err)
+	}
+	python, err := pythonVersion(version)
+	if err != nil {
+		return c, err
+	}
+	c.sbom, err = command.sbom(python, c.binary, parts)
+	return c, err
+}
+
+// wheel is the wheel of a built command.
+func (c built) wheel() wheel {
+	return wheel{about: command, tags: c.tags, command: c.command(), binary: c.binary, licenses: c.licenses, sbom: c.sbom}
 }
 
 // write adds what all wheels have, and writes the wheel into a folder.

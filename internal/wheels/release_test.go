@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -27,65 +26,56 @@ func readYAML(t *testing.T, name string, into any) {
 	}
 }
 
-// TestRelease: the release has the platforms of the wheels, and the files that its
-// configuration names exist.
-func TestRelease(t *testing.T) {
-	type globs []struct{ Glob string }
-	var c struct {
-		Version     int
-		ProjectName string `yaml:"project_name"`
-		Before      struct{ Hooks []string }
-		Builds      []struct {
-			ID, Main, Binary                  string
-			Env, Flags, Ldflags, Goos, Goarch []string
-			ModTimestamp                      string `yaml:"mod_timestamp"`
-		}
-		Archives []struct {
-			Formats, Files []string
-			Overrides      []struct {
-				Goos    string
-				Formats []string
-			} `yaml:"format_overrides"`
-		}
-		Checksum struct {
-			Name  string `yaml:"name_template"`
-			Extra globs  `yaml:"extra_files"`
-		}
-		Release struct {
-			Draft bool
-			Extra globs `yaml:"extra_files"`
-		}
-		Changelog struct{ Disable bool }
-	}
-	readYAML(t, ".goreleaser.yaml", &c)
-	if c.Version != 2 || len(c.Builds) != 1 || len(c.Archives) != 1 {
-		t.Fatalf("version %d, %d builds, %d archives, expected 2, 1 and 1", c.Version, len(c.Builds), len(c.Archives))
-	}
-	b := c.Builds[0]
-	var platforms, wheels []string
-	for _, os := range b.Goos {
-		for _, arch := range b.Goarch {
-			platforms = append(platforms, os+"/"+arch)
-		}
-	}
-	for _, t := range targets {
-		wheels = append(wheels, t.String())
-	}
-	if wheels = slices.Compact(wheels); !slices.Equal(platforms, wheels) {
-		t.Errorf("platforms %q, expected those of the wheels: %q", platforms, wheels)
-	}
-	for _, pattern := range append(c.Archives[0].Files, b.Main) {
+// TestDocuments: an archive's documents are there.
+func TestDocuments(t *testing.T) {
+	for _, pattern := range documents {
 		if found, _ := filepath.Glob(filepath.Join("..", "..", pattern)); len(found) == 0 {
 			t.Errorf("%s: no such file", pattern)
 		}
 	}
-	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
-	if err != nil {
-		t.Fatal(err)
+}
+
+// TestArchive: the files of an archive lie in a folder of its name.
+func TestArchive(t *testing.T) {
+	t.Chdir(filepath.Join("..", ".."))
+	for _, c := range []struct {
+		target target
+		name   string
+	}{
+		{target{os: "linux", arch: "amd64", static: true}, "onnxmem_1.2.3_linux_amd64_static.tar.gz"},
+		{target{os: "windows", arch: "arm64"}, "onnxmem_1.2.3_windows_arm64.zip"},
+	} {
+		b := built{c.target, []byte("command"), []entry{{"LICENSE", nil, 0o644}, {"go/LICENSE", []byte("free"), 0o644}}, []byte("{}")}
+		path, packed, err := b.archive(t.TempDir(), "v1.2.3")
+		if err != nil || filepath.Base(path) != c.name {
+			t.Fatalf("%s, %v, expected %s", path, err, c.name)
+		}
+		if c.target.os == "windows" {
+			if got := fileOf(t, packed, "onnxmem_1.2.3_windows_arm64/onnxmem.exe"); got != "command" {
+				t.Errorf("command %q", got)
+			}
+			continue
+		}
+		for name, want := range map[string]string{"onnxmem": "command", "onnxmem.cyclonedx.json": "{}", "licenses/go/LICENSE": "free"} {
+			if got := inArchive(t, packed, name); got != want {
+				t.Errorf("%s: %q, expected %q", name, got, want)
+			}
+		}
 	}
-	for _, hook := range c.Before.Hooks {
-		if target := strings.Fields(hook); target[0] == "make" && !strings.Contains(string(makefile), "\n"+target[1]+":") {
-			t.Errorf("hook %q: no such target", hook)
+}
+
+// TestLicenses: licences have the identifiers of SPDX, and one that is not known is an error.
+func TestLicenses(t *testing.T) {
+	list := []entry{
+		{"a/LICENSE", []byte("The MIT License\n\nPermission is hereby granted, free of charge, to any"), 0o644},
+		{"b/COPYING", []byte("Redistribution and use in source and binary forms, with\n* Neither the name of"), 0o644},
+		{"b/PATENTS", []byte("Additional grant"), 0o644},
+		{"c/LICENSE", []byte("Redistribution and use in source and binary forms, with"), 0o644},
+		{"d/LICENSE", []byte("All rights reserved."), 0o644},
+	}
+	for folder, want := range map[string]string{"a": "MIT", "b": "BSD-3-Clause", "c": "BSD-2-Clause", "d": ""} {
+		if got, err := licenseOf(folder, list); got != want || (err != nil) != (want == "") {
+			t.Errorf("%s: %q, %v, expected %q", folder, got, err, want)
 		}
 	}
 }

@@ -22,9 +22,6 @@ var runtimePackage = pkg{
 	requires: []string{"onnxmem", "onnxruntime>=1.23"},
 }
 
-// header is the folder of ONNX Runtime's C header and its licence.
-const header = "third_party/onnxruntime"
-
 // library is the file name of the C library, as the module expects it.
 func (t target) library() string {
 	switch t.os {
@@ -59,7 +56,7 @@ func (t target) writeRuntime(out, version string, cc []string) (path string, pac
 	public, _, _ := strings.Cut(python, "+")
 	w.about.requires = slices.Clone(w.about.requires)
 	w.about.requires[0] += ">=" + public
-	for name, dir := range map[string]string{"": ".", "onnxruntime": header} {
+	for name, dir := range map[string]string{"": ".", "onnxruntime": header.folder} {
 		found, err := licensesIn(name, dir)
 		if err != nil {
 			return "", nil, err
@@ -69,6 +66,13 @@ func (t target) writeRuntime(out, version string, cc []string) (path string, pac
 	slices.SortFunc(w.licenses, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	binary, err := compileLibrary(t, cc)
 	if err != nil {
+		return "", nil, err
+	}
+	part, err := header.component(w.licenses)
+	if err != nil {
+		return "", nil, err
+	}
+	if w.sbom, err = w.about.sbom(python, binary, []component{part}); err != nil {
 		return "", nil, err
 	}
 	w.module = []entry{{"onnxmem_ort/" + t.library(), binary, 0o755}}

@@ -30,10 +30,7 @@ func TestRuntimeInstalled(t *testing.T) {
 	python := runtimeEnvironment(t)
 	host := hostTarget(t)
 	dir := t.TempDir()
-	first, _, err := host.write(dir, "v1.2.3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := installable(t, host, dir)
 	second, packed, err := host.writeRuntime(dir, "v1.2.3", []string{cc})
 	if err != nil {
 		t.Fatal(err)

@@ -31,6 +31,7 @@ type wheel struct {
 	command  string   // the file name of the command; empty: there is none
 	binary   []byte   // its content
 	licenses []entry  // below the folder of licences
+	sbom     []byte   // what is native in it
 
 	description []byte // for people, in Markdown
 }
@@ -59,6 +60,7 @@ func (w wheel) pack() ([]byte, error) {
 	}
 	entries = append(
 		entries,
+		entry{info + "sboms/" + w.about.sbomName(), w.sbom, 0o644},
 		entry{info + "METADATA", w.metadata(), 0o644},
 		entry{info + "WHEEL", w.kind(), 0o644},
 	)
