@@ -182,9 +182,45 @@ func cloneAll(rows [][]int32) [][]int32 {
 	return all
 }
 
-// findNeighbours fills neighbours and twin.
+// findNeighbours fills neighbours and twin, in time linear in the number of neighbours. Those of
+// a buffer are live in its first section, or begin in a later one of its sections.
 func (x *exact) findNeighbours() {
-	seen := make([]int32, len(x.ids)) // 1 + the last buffer b that listed this one
+	n := int32(len(x.ids))
+	bySize, byStart := make([]int32, n), make([]int32, n)
+	for b := range n {
+		bySize[b], byStart[b] = b, b
+	}
+	slices.SortFunc(bySize, func(i, j int32) int {
+		return cmp.Or(cmp.Compare(x.size[i], x.size[j]), cmp.Compare(i, j))
+	})
+	slices.SortFunc(byStart, func(i, j int32) int {
+		return cmp.Or(cmp.Compare(x.lo[i], x.lo[j]), cmp.Compare(i, j))
+	})
+	begun := make([]int32, len(x.members)+1) // by section: how many buffers begin before it
+	for _, lo := range x.lo {
+		begun[lo+1]++
+	}
+	for c := range x.members {
+		begun[c+1] += begun[c]
+	}
+	later := func(b int32) []int32 { return byStart[begun[x.lo[b]+1]:begun[x.hi[b]]] }
+	for b := range n {
+		x.neighbours[b] = make([]int32, 0, len(x.members[x.lo[b]])-1+len(later(b)))
+	}
+	for _, b := range bySize {
+		for _, m := range x.members[x.lo[b]] {
+			if m != b {
+				x.neighbours[m] = append(x.neighbours[m], b)
+			}
+		}
+		for _, m := range later(b) {
+			x.neighbours[m] = append(x.neighbours[m], b)
+		}
+	}
+	x.findTwins()
+}
+
+func (x *exact) findTwins() {
 	type key struct {
 		lo, hi            int32
 		size, align, base int64
@@ -192,18 +228,6 @@ func (x *exact) findNeighbours() {
 	}
 	last := map[key]int32{}
 	for b := range int32(len(x.ids)) {
-		seen[b] = b + 1
-		for c := x.lo[b]; c < x.hi[b]; c++ {
-			for _, m := range x.members[c] {
-				if seen[m] != b+1 {
-					seen[m] = b + 1
-					x.neighbours[b] = append(x.neighbours[b], m)
-				}
-			}
-		}
-		slices.SortFunc(x.neighbours[b], func(i, j int32) int {
-			return cmp.Or(cmp.Compare(x.size[i], x.size[j]), cmp.Compare(i, j))
-		})
 		k := key{x.lo[b], x.hi[b], x.size[b], x.align[b], x.base[b], x.pinned[b]}
 		x.twin[b] = -1
 		if t, ok := last[k]; ok {

@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -33,6 +34,26 @@ func TestPackageCommentProof(t *testing.T) {
 		}
 		x.undo(mark)
 	}
+}
+
+// The neighbours of a buffer are those that share a section with it, by size.
+func TestNeighboursShareASection(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawTight(t, 12, true)
+		x := newExact(p, prepare(p))
+		for b := range x.ids {
+			var want []int32
+			for m := range x.ids {
+				if m != b && x.lo[m] < x.hi[b] && x.lo[b] < x.hi[m] {
+					want = append(want, int32(m))
+				}
+			}
+			slices.SortStableFunc(want, func(i, j int32) int { return cmp.Compare(x.size[i], x.size[j]) })
+			if !slices.Equal(x.neighbours[b], want) {
+				t.Fatalf("%v: buffer %d has the neighbours %v, expected %v", p.Buffers, b, x.neighbours[b], want)
+			}
+		}
+	})
 }
 
 // TestExactIsBruteForce: with any rule off, the exact search agrees with brute force,

@@ -2,6 +2,7 @@ package vm_test
 
 import (
 	"encoding/binary"
+	"regexp"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/autodiff"
@@ -35,13 +36,15 @@ func languageModel(t *testing.T, batch ...graph.Dim) string {
 func TestLossInSlices(t *testing.T) {
 	file, flat := languageModel(t, 1), languageModel(t)
 	for _, c := range []struct {
-		file  string
-		elem  graph.DType
-		limit *passes.Limit
+		file   string
+		elem   graph.DType
+		limit  *passes.Limit
+		frozen *regexp.Regexp
 	}{
-		{file, graph.BFloat16, nil}, {file, graph.Float16, nil}, {file, graph.BFloat16, &passes.Limit{Percent: 90}}, {flat, graph.BFloat16, nil},
+		{file, graph.BFloat16, nil, nil}, {file, graph.Float16, nil, nil}, {file, graph.BFloat16, &passes.Limit{Percent: 90}, nil}, {flat, graph.BFloat16, nil, nil},
+		{file, graph.BFloat16, nil, regexp.MustCompile("head")},
 	} {
-		opt := passes.Options{Aliases: passes.AliasesOff, Effort: schedule.EffortFast, Train: &autodiff.Options{}, Precision: &passes.Precision{Type: c.elem}, Limit: c.limit, Device: passes.Device{FLOPS: 1e8, Bandwidth: 1e9}}
+		opt := passes.Options{Aliases: passes.AliasesOff, Effort: schedule.EffortFast, Train: &autodiff.Options{Freeze: c.frozen}, Precision: &passes.Precision{Type: c.elem}, Limit: c.limit, Device: passes.Device{FLOPS: 1e8, Bandwidth: 1e9}}
 		sliced, r := program(t, c.file, opt)
 		opt.Disable, opt.Limit = []string{"loss"}, nil
 		whole, of := program(t, c.file, opt)

@@ -148,7 +148,7 @@ func (x *slicer) lossBase(ctx context.Context, at lossPlace) (*Base, error) {
 			best = p
 		}
 	}
-	if best == nil || !x.readsScores(at) {
+	if best == nil {
 		return nil, nil
 	}
 	m := &slicedModel{choices: x.search.Choices([]*slicing.Pick{best}), from: x}
@@ -159,23 +159,4 @@ func (x *slicer) lossBase(ctx context.Context, at lossPlace) (*Base, error) {
 	b.Time = x.s.Costs.Time(b.Main.G)
 	m.extra, m.peak, m.bound = x.more(&b.Trial), b.Main.Loads.Peak, b.Main.Solved.Bound
 	return b, nil
-}
-
-// readsScores reports whether two products read the gradient of all scores: those of the hidden states
-// and of the weights. Where these weights are frozen, nothing holds it, and then it takes minutes to
-// place the tensors of a large model.
-func (x *slicer) readsScores(at lossPlace) bool {
-	g, products := x.base.Main.G, 0
-	size, _ := g.Tensors[g.Nodes[at.seed].Outputs[0]].Type.Elements()
-	for v := at.seed; v <= at.end; v++ {
-		n, reads := g.Nodes[v], false
-		n.Reads(func(t graph.TensorID) {
-			k, _ := g.Tensors[t].Type.Elements()
-			reads = reads || k == size
-		})
-		if reads && ops.IsProduct(n) {
-			products++
-		}
-	}
-	return products > 1
 }

@@ -1,6 +1,10 @@
 package reduce
 
-import "github.com/onnxmem/onnxmem/schedule/internal/indexed"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
 
 // ancestors are the sets of ancestors of the nodes of an order, each with the node itself.
 //
@@ -98,11 +102,7 @@ const maxNearby = 64
 // precedes reports whether u is found among the ancestors of v. Only those of a place above
 // that of u can lead to u.
 func (s *nearby) precedes(u, v int32, place []int32, preds [][]int32) bool {
-	if s.seen == nil {
-		s.seen = make([]int32, len(place))
-	}
-	s.search++
-	stack := append(s.stack[:0], v)
+	stack := s.begin(v, len(place))
 	defer func() { s.stack = stack }()
 	for visits := 0; len(stack) > 0 && visits < maxNearby; {
 		x := stack[len(stack)-1]
@@ -116,6 +116,35 @@ func (s *nearby) precedes(u, v int32, place []int32, preds [][]int32) bool {
 				stack = append(stack, p)
 				visits++
 			}
+		}
+	}
+	return false
+}
+
+// begin begins a search from v.
+func (s *nearby) begin(v int32, nodes int) []int32 {
+	if s.seen == nil {
+		s.seen = make([]int32, nodes)
+	}
+	s.search++
+	return append(s.stack[:0], v)
+}
+
+// reachesReader reports whether a reader of t is found among the nearest nodes after w. Many nodes
+// read a tensor such as the learning rate, too many for a search from each of them.
+func (s *nearby) reachesReader(w, t int32, succs, reads [][]int32) bool {
+	queue := s.begin(w, len(succs))
+	defer func() { s.stack = queue }()
+	for i := 0; i < len(queue) && len(queue) <= maxNearby; i++ {
+		for _, x := range succs[queue[i]] {
+			if s.seen[x] == s.search {
+				continue
+			}
+			if slices.Contains(reads[x], t) {
+				return true
+			}
+			s.seen[x] = s.search
+			queue = append(queue, x)
 		}
 	}
 	return false

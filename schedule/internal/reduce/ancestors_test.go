@@ -92,3 +92,21 @@ func TestSetsOfAncestorsStayTrue(t *testing.T) {
 	}
 	t.Logf("%d nodes merged, %d edges added", merged, delayed)
 }
+
+// What is found among the nearest nodes after one is what its descendants read.
+func TestReadersAfter(t *testing.T) {
+	for i := range 500 {
+		c := newContraction(drawn(rand.New(rand.NewPCG(uint64(i), 2))))
+		for _, w := range c.listing {
+			for x, readers := range c.readers {
+				want := false
+				for _, r := range readers {
+					want = want || r != w && c.sets.has(c.place[w], c.place[r])
+				}
+				if got := c.near.reachesReader(w, int32(x), c.succs, c.reads); got != want {
+					t.Fatalf("graph %d: after node %d a reader of tensor %d is found: %t, expected %t", i, w, x, got, want)
+				}
+			}
+		}
+	}
+}

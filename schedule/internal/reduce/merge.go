@@ -187,6 +187,9 @@ func (c *contraction) neverFreed(u, w, t int32) bool {
 	if slices.Contains(readers, w) {
 		return true
 	}
+	if len(readers) > maxReaders && c.sets.words == 0 {
+		return c.near.reachesReader(w, t, c.succs, c.reads)
+	}
 	for _, r := range readers {
 		if r != u && c.precedes(w, r) {
 			return true
