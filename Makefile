@@ -47,6 +47,10 @@ help: ## list the targets
 build: ## build bin/onnxmem
 	@CGO_ENABLED=0 go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/onnxmem
 
+.PHONY: lib
+lib: $(if $(LIBS),$(ZIG)) ## build libonnxmem with onnxmem.h and a CMake package into build/lib (needs cc); LIBS=all or 'linux/arm64 ...': for these, with Zig's compiler
+	@go run ./internal/wheels -lib build/lib $(if $(LIBS),-zig $(ZIG) $(filter-out all,$(LIBS)))
+
 .PHONY: cuda
 cuda: ## build bin/onnxmem-cuda, whose --device cuda runs the nodes on gorgonia's CUDA machine (needs a C compiler, no CUDA)
 	@CGO_ENABLED=1 go build $(CUDA) -ldflags "-s -w -X main.version=$(VERSION)" -o bin/onnxmem-cuda ./cmd/onnxmem

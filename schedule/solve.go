@@ -81,6 +81,21 @@ type Result struct {
 	ProgramPeak       int64 // the peak of that
 }
 
+// TakeLeastArea makes the order with the least area of Orders the order of the result: of
+// equal peaks, the one that holds the fewest bytes for the fewest steps.
+func (r *Result) TakeLeastArea(p *Problem) error {
+	for _, order := range r.Orders {
+		x, err := p.Evaluate(order)
+		if err != nil {
+			return fmt.Errorf("internal error in an order by %s: %w", r.Strategy, err)
+		}
+		if x.Area() < r.Evaluation.Area() {
+			r.Order, r.Evaluation = order, x
+		}
+	}
+	return nil
+}
+
 // Solve returns an order of small peak and a lower bound on the peak of all orders. It
 // stops as soon as the two meet, which they do on nearly all real networks; then the
 // order is proven optimal. Of equal orders program order is kept, so that nothing moves

@@ -217,14 +217,8 @@ func (o *ordering) solve(e *env, progress func(bound, peak int64)) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, order := range o.found.Orders {
-		x, err := o.problem.Evaluate(order)
-		if err != nil {
-			return fmt.Errorf("internal error in an order by %s: %w", o.found.Strategy, err)
-		}
-		if x.Area() < o.found.Evaluation.Area() {
-			o.found.Order, o.found.Evaluation = order, x
-		}
+	if err := o.found.TakeLeastArea(o.problem); err != nil {
+		return err
 	}
 	o.total = time.Since(began)
 	if o.cmd.Limit == nil && !o.cmd.Least && !o.cmd.Frontier {

@@ -57,10 +57,10 @@ func (o *ordering) limits(frontier bool) (limits []int64) {
 	switch {
 	case frontier && o.cmd.Frontier:
 		for percent := 100 - frontierStep; percent > 0; percent -= frontierStep {
-			limits = append(limits, share(o.limited.peak, float64(percent)))
+			limits = append(limits, units.Limit{Percent: float64(percent)}.Of(o.limited.peak))
 		}
 	case !frontier && o.cmd.Limit != nil:
-		limits = []int64{o.cmd.limitBytes(o.limited.peak)}
+		limits = []int64{o.cmd.Limit.Of(o.limited.peak)}
 	}
 	return limits
 }
@@ -83,22 +83,6 @@ func (o *ordering) repeatLimit(ctx context.Context) error {
 		o.limited.frontier = solver.Frontier(ctx, list)
 	}
 	return nil
-}
-
-// limitBytes returns the limit in bytes; a share of a peak is rounded down.
-func (c *orderCmd) limitBytes(peak int64) int64 {
-	if c.Limit.Percent > 0 {
-		return share(peak, c.Limit.Percent)
-	}
-	return c.Limit.Bytes
-}
-
-// share returns a percentage of a size, rounded down.
-func share(size int64, percent float64) int64 {
-	if whole := int64(percent); float64(whole) == percent {
-		return size/100*whole + size%100*whole/100
-	}
-	return int64(float64(size) * percent / 100)
 }
 
 // kept reports whether there is a plan below the limit, or no limit.

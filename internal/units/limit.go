@@ -38,3 +38,14 @@ func (l Limit) MarshalText() ([]byte, error) {
 	}
 	return strconv.AppendInt(nil, l.Bytes, 10), nil
 }
+
+// Of returns the limit in bytes, where a percentage is that of a peak, rounded down.
+func (l Limit) Of(peak int64) int64 {
+	if l.Percent == 0 {
+		return l.Bytes
+	}
+	if whole := int64(l.Percent); float64(whole) == l.Percent {
+		return peak/100*whole + peak%100*whole/100
+	}
+	return int64(float64(peak) * l.Percent / 100)
+}

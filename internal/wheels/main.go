@@ -12,7 +12,7 @@
 // where installers copy it beside python, unchanged, so no Python runs when it
 // starts. All platforms are built on one machine: the command needs no C compiler, and
 // Zig's builds the library for all of them. The same sources, compilers and -version
-// give the same bytes.
+// give the same bytes. With -lib, it builds libonnxmem alone, with its header.
 package main
 
 import (
@@ -34,8 +34,13 @@ func main() {
 	out := flag.String("out", "build/wheels", "the folder for the wheels")
 	zig := flag.String("zig", "", "the command zig, with which onnxmem-ort is built, too")
 	archives := flag.Bool("archives", false, "write an archive of the command for each platform, too, and checksums.txt")
+	library := flag.String("lib", "", "the folder for libonnxmem, which alone is built, for this machine or, with -zig, the given platforms")
 	flag.Parse()
-	if err := build(*out, *version, *zig, *archives, flag.Args()); err != nil {
+	run := func() error { return build(*out, *version, *zig, *archives, flag.Args()) }
+	if *library != "" {
+		run = func() error { return writeLibraries(*library, *zig, flag.Args()) }
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "wheels:", err)
 		os.Exit(1)
 	}

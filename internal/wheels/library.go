@@ -1,0 +1,109 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// planner is the file name of libonnxmem, the planner as a shared library.
+func (t target) planner() string {
+	switch t.os {
+	case "windows":
+		return "onnxmem.dll"
+	case "darwin":
+		return "libonnxmem.dylib"
+	}
+	return "libonnxmem.so"
+}
+
+// hasPlanner reports whether libonnxmem runs on a target: Go's runtime does not start in a
+// library that musl loads.
+func (t target) hasPlanner() bool { return !t.static }
+
+// buildPlanner builds libonnxmem with a C compiler.
+func (t target) buildPlanner(cc []string) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "libonnxmem-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, t.planner())
+	// The build ID hashes the command lines, and so the paths of compilers.
+	c := t.goCommand("build", "-buildvcs=false", "-trimpath", "-buildmode=c-shared", "-ldflags", "-s -w -buildid=", "-o", path, "./lib")
+	c.Env = append(c.Env, "CGO_ENABLED=1", "CC="+strings.Join(cc, " "), "CGO_CFLAGS=-O2", "CGO_LDFLAGS=")
+	if text, err := c.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("libonnxmem for %s: %s", t, cmp.Or(strings.TrimSpace(string(text)), err.Error()))
+	}
+	return os.ReadFile(path)
+}
+
+// writeLibraries writes libonnxmem of some platforms into a folder: of one, with onnxmem.h and
+// the package for CMake; of several, each into a folder of its own. zig is "" for the C
+// compiler of this machine, which builds for it alone. A platform whose library does not link
+// here is named, with the command that builds it there.
+func writeLibraries(out, zig string, platforms []string) error {
+	if zig == "" {
+		platforms = []string{"host"}
+	}
+	chosen, err := choose(platforms)
+	if err != nil {
+		return err
+	}
+	several := len(platforms) != 1
+	for _, t := range chosen {
+		if !t.hasPlanner() {
+			continue
+		}
+		dir, cc := out, []string{"cc"}
+		if several {
+			dir = filepath.Join(out, t.os+"-"+t.arch)
+		}
+		if zig != "" {
+			cc = t.zig(zig)[:4] // Go strips by itself
+		}
+		binary, err := t.buildPlanner(cc)
+		if err != nil {
+			if !several {
+				return err
+			}
+			fmt.Printf("%s: not built here (%s); there: make lib\n", t, lastLine(err))
+			continue
+		}
+		if err := writeLibrary(dir, t.planner(), binary); err != nil {
+			return err
+		}
+		fmt.Printf("%s  %d B\n", filepath.Join(dir, t.planner()), len(binary))
+	}
+	return nil
+}
+
+// writeLibrary writes a library, its header and its package for CMake.
+func writeLibrary(dir, name string, binary []byte) error {
+	files := map[string]string{"onnxmem.h": "lib/onnxmem.h"}
+	for _, name := range []string{"onnxmem-config.cmake", "onnxmem-config-version.cmake"} {
+		files["cmake/"+name] = "lib/cmake/" + name
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "cmake"), 0o777); err != nil {
+		return err
+	}
+	for to, from := range files {
+		text, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, to), text, 0o666)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	path := filepath.Join(dir, name)
+	os.Remove(path) // a program that has loaded the old one keeps it
+	return os.WriteFile(path, binary, 0o777)
+}
+
+func lastLine(err error) string {
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	return lines[len(lines)-1]
+}

@@ -1,0 +1,101 @@
+package flat
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// TestPools: each pool is packed by itself, with its capacity; pools that are left open fill up
+// from the fastest; and what does not fit is named.
+func TestPools(t *testing.T) {
+	b := Buffers{
+		Lower: []int64{0, 0, 1, 2}, Upper: []int64{2, 2, 3, 4}, Size: []int64{4, 2, 1, 4},
+		Pool: []int32{0, 1, 1, 0}, Capacity: []int64{4, 2},
+	}
+	r, err := b.Pack(t.Context(), alloc.EffortDefault)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []Packed{{4, 4, true, 1}, {3, 3, true, 0}}; !slices.Equal(r.Pools, want) || !slices.Equal(r.Infeasible, []bool{false, true, true, false}) {
+		t.Errorf("%+v, expected %+v, and buffers 1 and 2 infeasible", r, want)
+	}
+	if _, err := b.Verify(r.Offsets, nil); err == nil || !strings.Contains(err.Error(), "capacity") {
+		t.Errorf("%v, expected the capacity of pool 1", err)
+	}
+	b.Pool, b.Capacity = []int32{-1, -1, -1, -1}, []int64{4, 8}
+	if r, err = b.Pack(t.Context(), alloc.EffortDefault); err != nil || !slices.Equal(r.Pool, []int32{0, 1, 1, 0}) {
+		t.Fatalf("%+v, %v: expected the two of 4 bytes in the fastest", r, err)
+	}
+	if v, err := b.Verify(r.Offsets, r.Pool); err != nil || v[0].Bytes != 4 || v[1].Bytes != 3 {
+		t.Errorf("%v, %v", v, err)
+	}
+	b.Capacity = []int64{4, 2}
+	if r, err = b.Pack(t.Context(), alloc.EffortDefault); err != nil || r.Pools[0].Fits != 0 || !slices.Equal(r.Infeasible, []bool{true, true, true, false}) {
+		t.Errorf("%+v, %v: expected that the buffers of step 1 do not fit", r, err)
+	}
+}
+
+// TestGaps: bytes that are not needed are given to others, and fixed offsets and hints are kept.
+func TestGaps(t *testing.T) {
+	b := Buffers{
+		Lower: []int64{0, 1, 0}, Upper: []int64{3, 2, 3}, Size: []int64{8, 6, 1}, Fixed: []int64{-1, -1, 8}, Hint: []int64{0, -1, -1},
+		GapBegin: []int64{0, 1, 1, 1}, GapLower: []int64{1}, GapUpper: []int64{2}, GapFrom: []int64{0}, GapTo: []int64{2},
+		Capacity: []int64{-1},
+	}
+	r, err := b.Pack(t.Context(), alloc.EffortDefault)
+	if err != nil || r.Pools[0].Arena != 9 || !slices.Equal(r.Offsets, []int64{0, 2, 8}) {
+		t.Fatalf("%+v, %v: expected offsets 0, 2 and 8", r, err)
+	}
+	if _, err := b.Verify([]int64{0, 1, 8}, nil); err == nil || !strings.Contains(err.Error(), "share bytes at step 1") {
+		t.Errorf("%v", err)
+	}
+	b.GapBegin[1] = 2
+	if _, err := b.Pack(t.Context(), alloc.EffortDefault); err == nil || !strings.Contains(err.Error(), "gaps of buffer 0") {
+		t.Errorf("%v", err)
+	}
+	b.GapBegin[1], b.Upper[2] = 1, math.MaxInt64
+	if _, err := b.Pack(t.Context(), alloc.EffortDefault); err == nil || !strings.Contains(err.Error(), "steps of 32 bits") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestParts: views take nothing and hold their tensor, pieces are written in place.
+func TestParts(t *testing.T) {
+	// Node 0 and 1 make the pieces 0 and 1 of tensor 2, which node 2 makes. Node 3 takes a
+	// view, tensor 3, of it, which node 4 reads. Without ranges, node 2 needs 16 bytes.
+	g := Graph{
+		Nodes: 5, Size: []int64{4, 4, 8, 4}, Producer: []int32{0, 1, 2, 3},
+		ConsumerBegin: []int64{0, 1, 2, 3, 4}, Consumer: []int32{2, 2, 3, 4},
+	}
+	peak := func() int64 {
+		t.Helper()
+		r, err := g.Order(t.Context(), schedule.EffortDefault)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err := g.VerifyOrder(t.Context(), r.Order, r.Certificates, true); err != nil || v.Bytes != r.Peak || !v.Proven() {
+			t.Fatalf("%+v, %v: expected a proven peak of %d", v, err, r.Peak)
+		}
+		return r.Peak
+	}
+	if got := peak(); got != 16 {
+		t.Errorf("without ranges: %d, expected 16", got)
+	}
+	g.Parent, g.Offset = []int32{2, 2, -1, 2}, []int64{0, 4, 0, 2}
+	if got := peak(); got != 8 {
+		t.Errorf("with ranges: %d, expected 8", got)
+	}
+	g.Offset = []int64{0, 3, 0, 2}
+	if _, err := g.Order(t.Context(), schedule.EffortDefault); err == nil || !strings.Contains(err.Error(), "expected it behind the piece before") {
+		t.Errorf("pieces that overlap: %v", err)
+	}
+	g.Parent, g.Offset = []int32{3, -1, -1, -1}, nil
+	if _, err := g.Order(t.Context(), schedule.EffortDefault); err == nil || !strings.Contains(err.Error(), "reads the other") {
+		t.Errorf("a range of a tensor that it has nothing to do with: %v", err)
+	}
+}
