@@ -157,6 +157,10 @@ nvrtc-once: ## compile each GPU kernel once, and each file for every architectur
 	@mkdir -p build && $(MAKE) -s build/nvrtc/nvidia >build/nvrtc.log 2>&1 || { echo "NVIDIA's compiler could not be fetched from PyPI (build/nvrtc.log): no kernel is compiled with it"; exit 0; }; \
 	ONNXMEM_TEST_NVRTC_ONCE=$(NVRTC_LIBRARY) go test -count=1 -timeout 45m -v -run '^TestNVRTCOnce$$' ./vm/internal/gpu
 
+.PHONY: proofs
+proofs: build ## have VeriPB check the proofs of lower bounds (compiled once; needs cargo)
+	@.ci/proofs $(CACHE)
+
 .PHONY: beam
 beam: ## build, vet and test bin/onnxmem-beam, the pipeline for many machines (a separate module)
 	cd beam && CGO_ENABLED=0 go build -ldflags "-X main.version=$(VERSION)" -o ../bin/onnxmem-beam .

@@ -21,8 +21,8 @@ var noFiles = []string{
 	"dim", "batch-dim", "shard", "trace-device", "external-data", "state", "decode", "mask", "positions",
 	"name", "set", // of a network
 	"autocast", "precision", "keep", // of 16 bits
-	"lora-targets",            // modules
-	"save-adapter", "adapter", // folders
+	"lora-targets",                     // modules
+	"save-adapter", "adapter", "proof", // folders
 	"device",  // a GPU
 	"without", // rows of the lowering
 	"ilp",     // choices of an integer program

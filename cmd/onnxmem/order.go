@@ -9,9 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onnxmem/onnxmem/cmd/onnxmem/internal/bare"
 	"github.com/onnxmem/onnxmem/ilp"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/proof"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/report"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -34,6 +36,7 @@ type orderCmd struct {
 	Effort               string        `group:"search" enum:"fast,default,max" default:"default" help:"Amount of search. Counted, not timed: the same result on every machine."`
 	TimeLimit            time.Duration `group:"search" placeholder:"TIME" help:"End the search after TIME, such as 3s. The best so far is the result. Results may then differ from run to run."`
 	Align                int64         `group:"memory" default:"1" placeholder:"N" help:"Round sizes up to multiples of N bytes (default 1)."`
+	Proof                string        `group:"output" placeholder:"DIR" help:"Write a proof for other checkers. The folder gets the lower bound as a proof for VeriPB and CakePB, and a README (docs/proofs.md). Exit status 1 if it has none."`
 	JSON                 bool          `group:"output" name:"json" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 }
 
@@ -59,6 +62,7 @@ type ordering struct {
 	limited limited
 	program *schedule.ILP // for files of the integer program
 	solver  ilp.Solver    // nil: none is asked for
+	proofs  []proof.Result
 }
 
 // Run reads, orders, writes and prints.
@@ -90,6 +94,9 @@ func (c *orderCmd) Run(e *env) error {
 			return err
 		}
 	}
+	if err := o.prove(); err != nil {
+		return err
+	}
 	if p := o.limited.missed; p != nil {
 		e.say("%s; this is the plan with the smallest peak that was found", o.missed(p))
 	}
@@ -107,7 +114,19 @@ func (c *orderCmd) Run(e *env) error {
 	} else {
 		o.text(out)
 	}
-	return o.limited.verdict(&o)
+	if err := o.limited.verdict(&o); err != nil {
+		return err
+	}
+	return proven(o.proofs)
+}
+
+// prove writes the proof of the lower bound.
+func (o *ordering) prove() (err error) {
+	if o.cmd.Proof == "" {
+		return nil
+	}
+	o.proofs, err = proof.Folder(o.cmd.Proof, proofName(o.file), []proof.Claim{bare.Claim(o.problem, o.found)})
+	return err
 }
 
 // check checks the command line by itself.
@@ -123,6 +142,8 @@ func (c *orderCmd) check() error {
 		return usagef("--no-swap --no-recompute: expected one of them: nothing is left that makes the peak smaller")
 	case c.Solver != "" && (c.Strategy != "" || c.Limit != nil || c.Least || c.Frontier):
 		return usagef("--solver: expected none of --strategy, --limit, --least and --frontier")
+	case c.Proof != "" && (c.Limit != nil || c.Least || c.Frontier):
+		return usagef("--proof: expected none of --limit, --least and --frontier: its bound is that of the problem as it is")
 	case c.Least && c.Linked():
 		return usagef("--least: expected no --host-link: no bound is known with a host")
 	}
@@ -287,16 +308,16 @@ func (o *ordering) json(w io.Writer, timed bool) error {
 		Total  float64 `json:"total"`           // bound + search
 		Limit  float64 `json:"limit,omitempty"` // of --limit and --frontier
 	}
-	type proof struct {
+	type certificate struct {
 		Kind      string  `json:"kind"`
 		Nodes     []int32 `json:"nodes"`
 		Value     int64   `json:"value_bytes"`
 		ClaimedBy string  `json:"claimed_by,omitempty"`
 	}
 	r := o.found
-	proofs := []proof{}
+	certificates := []certificate{}
 	for _, c := range r.Certificates {
-		proofs = append(proofs, proof{c.Kind, append([]int32{}, c.Nodes...), c.Value, c.ClaimedBy})
+		certificates = append(certificates, certificate{c.Kind, append([]int32{}, c.Nodes...), c.Value, c.ClaimedBy})
 	}
 	var spent *times
 	if timed {
@@ -307,7 +328,7 @@ func (o *ordering) json(w io.Writer, timed bool) error {
 	peak, bound, listed := r.Evaluation.Peak, r.Bound, &order
 	if p := o.limited.plan; p != nil && p.Feasible == budget.Found {
 		peak, bound, listed = p.PeakBytes, p.LeastBytes, nil // steps replace the order
-		proofs = []proof{}
+		certificates = []certificate{}
 	}
 	return writeJSON(w, struct {
 		Name         string               `json:"name"`
@@ -318,17 +339,18 @@ func (o *ordering) json(w io.Writer, timed bool) error {
 		Optimal      bool                 `json:"optimal"`
 		Strategy     string               `json:"strategy"`
 		Area         int64                `json:"area_byte_steps"`
-		Certificates []proof              `json:"certificates"`
+		Certificates []certificate        `json:"certificates"`
 		EndedBy      string               `json:"ended_by,omitempty"` // "interrupted", "time limit"
 		Solver       *optimize.SolverJSON `json:"solver,omitempty"`
 		*limitJSON
 		*swapJSON
-		Frontier *[]pointJSON `json:"frontier,omitempty"`
-		Order    *[]int32     `json:"order,omitempty"`
-		Times    *times       `json:"times_ms,omitempty"`
+		Proofs   []proof.Result `json:"proofs,omitempty"`
+		Frontier *[]pointJSON   `json:"frontier,omitempty"`
+		Order    *[]int32       `json:"order,omitempty"`
+		Times    *times         `json:"times_ms,omitempty"`
 	}{
 		o.problem.Name, len(o.problem.Nodes), r.ProgramPeak, peak, bound, peak == bound,
-		r.Strategy, r.Evaluation.Area(), proofs, o.endedBy(), o.solverJSON(timed), limit, o.limited.swapJSON(o.cmd.HostLink), frontier, listed, spent,
+		r.Strategy, r.Evaluation.Area(), certificates, o.endedBy(), o.solverJSON(timed), limit, o.limited.swapJSON(o.cmd.HostLink), o.proofsJSON(timed), frontier, listed, spent,
 	})
 }
 
@@ -351,7 +373,16 @@ func (o *ordering) text(w io.Writer) {
 		wrote = fmt.Sprintf(", wrote %s", units.Name(o.cmd.Out))
 	}
 	fmt.Fprintf(w, "ordered in           %.1f ms%s\n", optimize.Milliseconds(o.total), wrote)
+	proofsText(w, 21, o.proofs)
 	o.limitText(w)
+}
+
+// proofsJSON are the proofs that were written; none in a written order.
+func (o *ordering) proofsJSON(timed bool) []proof.Result {
+	if !timed {
+		return nil
+	}
+	return o.proofs
 }
 
 // verdict compares the peak with the bound and names the proof.

@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/ilp"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/proof"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/report"
 )
@@ -38,6 +39,7 @@ type packCmd struct {
 	To        string        `group:"output" enum:",csv,json,replay" default:"" placeholder:"FORMAT" help:"Format of --out: csv, json or replay. replay is the table by which an allocator repeats a recording. Default: by the name."`
 	Simulate  bool          `group:"input" help:"Simulate replaying, where runs differ. Several schemes are compared."`
 	SVG       string        `group:"output" name:"svg" out:"the picture" placeholder:"FILE" help:"Draw the placement. Steps go to the right, offsets upwards; - is standard output."`
+	Proof     string        `group:"output" placeholder:"DIR" help:"Write a proof for other checkers. The folder gets the buffers of one step, whose sum is the lower bound, as a proof for VeriPB (docs/proofs.md). Exit status 1 if the bound is larger."`
 	JSON      bool          `group:"output" name:"json" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 }
 
@@ -69,6 +71,7 @@ type packing struct {
 	program *alloc.ILP   // for files of the integer program
 	e       *env
 	solver  ilp.Solver // nil: none is asked for
+	proofs  []proof.Result
 }
 
 // Run reads, places, writes and prints.
@@ -106,6 +109,11 @@ func (c *packCmd) Run(e *env) error {
 			return err
 		}
 	}
+	if c.Proof != "" {
+		if k.proofs, err = proof.Folder(c.Proof, proofName(k.name), []proof.Claim{k.proof()}); err != nil {
+			return err
+		}
+	}
 	var out io.Writer = e.stdout
 	if c.Out == "-" || c.SVG == "-" || slices.Contains(c.paths(), "-") {
 		out = e.messages() // standard output is for the written file
@@ -117,7 +125,10 @@ func (c *packCmd) Run(e *env) error {
 	} else {
 		k.text(out)
 	}
-	return k.verdict()
+	if err := k.verdict(); err != nil {
+		return err
+	}
+	return proven(k.proofs)
 }
 
 // check checks the command line by itself.
@@ -139,6 +150,8 @@ func (c *packCmd) check() error {
 		return usagef("--model and --simulate: expected one of them")
 	case c.Model == "-":
 		return usagef("--model -: expected a file, with its plan beside it")
+	case c.Proof != "" && c.Trace != "":
+		return usagef("--proof: expected a file of buffers, found a recording")
 	case c.To != "" && c.Out == "":
 		return usagef("--to %s: expected a file with --out", c.To)
 	case c.Solver != "" && (c.Strategy != "" || c.Trace != ""):
@@ -389,10 +402,11 @@ func (k *packing) json(w io.Writer) error {
 		Solver     *optimize.SolverJSON `json:"solver,omitempty"`
 		*traceJSON
 		*modelJSON
-		Times times `json:"times_ms"`
+		Proofs []proof.Result `json:"proofs,omitempty"`
+		Times  times          `json:"times_ms"`
 	}{
 		len(k.problem.Buffers), k.load(), k.found.LowerBound, k.found.Arena, k.found.Optimal,
-		capacity, fits, k.infeasible(), k.found.Strategy, k.found.ClaimedBy, k.solverJSON(), k.trace.json(), k.trace.modelJSON(),
+		capacity, fits, k.infeasible(), k.found.Strategy, k.found.ClaimedBy, k.solverJSON(), k.trace.json(), k.trace.modelJSON(), k.proofs,
 		times{optimize.Milliseconds(k.read), optimize.Milliseconds(k.place)},
 	})
 }
@@ -463,6 +477,7 @@ func (k *packing) text(w io.Writer) {
 		}
 		fmt.Fprintf(w, "infeasible    %s%s: these do not fit even alone\n", strings.Join(names, ", "), more)
 	}
+	proofsText(w, 14, k.proofs)
 	if files := k.files(); len(files) > 0 {
 		fmt.Fprintf(w, "wrote         %s, placed in %.1f ms\n", strings.Join(files, ", "), optimize.Milliseconds(k.place))
 	} else {

@@ -25,6 +25,7 @@ type verifyCmd struct {
 	Replay              bool   `group:"checks" help:"If the bound rests on a search, repeat it. Another method takes up to a minute or so."`
 	Source              string `group:"checks" in:"the model that was planned" placeholder:"FILE" help:"The model that was planned. Checks source and program_order. Default: the file that the plan names, beside MODEL, if it is the same."`
 	AllowMissingWeights bool   `group:"checks" help:"Accept missing external data."`
+	Proof               string `group:"output" placeholder:"DIR" help:"Write proofs for other checkers. The folder gets the lower bound as a proof for VeriPB and CakePB, what proves the placement, and a README (docs/proofs.md). Exit status 1 if one of the two has no proof."`
 	JSON                bool   `group:"output" name:"json" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 }
 
@@ -58,7 +59,7 @@ func (c *verifyCmd) Run(e *env) error {
 	}
 	defer f.Close()
 	source := c.source(p)
-	opt := verify.Options{Replay: c.Replay}
+	opt := verify.Options{Replay: c.Replay, Proofs: c.Proof, ProofName: proofName(c.Model)}
 	if source.file != nil {
 		defer source.file.Close()
 		opt.Source = source.file.Model
@@ -83,7 +84,7 @@ func (c *verifyCmd) Run(e *env) error {
 	if !r.Valid {
 		return &failure{status: exitFailed}
 	}
-	return nil
+	return proven(r.Proofs)
 }
 
 // planned is the file that was planned, if it is available.

@@ -33,6 +33,7 @@ func (v *verifier) certificates() bool {
 		v.Fault(CodeCertificate, tooManyParts)
 		return false
 	}
+	v.bounded = bounded
 	v.certify(bounded, &v.sum)
 	return true
 }

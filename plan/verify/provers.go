@@ -116,6 +116,11 @@ var provers = []prover{
 		reduces: "`core.Bounds`: minimum cuts, one for each node and each way to write in place",
 	},
 	{
+		name: "proofs", files: []string{"proofs.go"}, within: "certificates",
+		assumes: "nothing; it decides nothing",
+		reduces: "`internal/proof/model`: the constraints of which a checker of others proves the bound",
+	},
+	{
 		name: "searches", files: []string{"internal/replay/*.go"}, within: "certificates",
 		assumes: "nothing; without `--replay`, certificates of kind search are claimed",
 		reduces: "a search of all orders, by another method than the planner's, with the loads of the core",

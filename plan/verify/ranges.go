@@ -10,6 +10,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/bug"
+	"github.com/onnxmem/onnxmem/internal/proof"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
@@ -137,6 +138,7 @@ type pointResult struct {
 	fault      string
 	code       string
 	wrongSizes []int          // polynomials
+	claims     []proof.Claim  // of the rows at the point
 	lengths    []ops.BoundDim // of dimensions without a range
 }
 
@@ -733,6 +735,9 @@ func (c *pointChecker) bound(w *verifier, works []int64, point int, p *pointResu
 	for _, row := range c.rows[point] {
 		least = max(least, row.LowerBoundBytes)
 	}
+	if rows := c.rows[point]; c.v.opt.Proofs != "" && len(rows) > 0 {
+		p.claims = s.pointProofs(c.r.Certificates, rows)
+	}
 	b := s.bounds(maxPointWork)
 	if b == nil {
 		return
@@ -856,6 +861,7 @@ func (c *pointChecker) sum() {
 	wrong := map[int]bool{}
 	for k := range c.results {
 		p, i := &c.results[k], c.points[k]
+		c.v.claims = append(c.v.claims, p.claims...)
 		if p.refused {
 			if refused++; refused == 1 && p.refusal != r.Refusal {
 				v.Claim("ranges.refusal") // other versions may word it differently

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/internal/printable"
+	"github.com/onnxmem/onnxmem/internal/proof"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/caches"
@@ -47,6 +48,9 @@ type Report struct {
 	// search, if it was asked for.
 	Replay string `json:"replay,omitempty"`
 
+	// Proofs are the proofs that were written, and why one was not, if they were asked for.
+	Proofs []Proof `json:"proofs,omitempty"`
+
 	// Claimed lists the fields of the plan that were not checked: fields of the
 	// summary by their names, others by their paths. Every other field was
 	// recomputed, and is a violation if it is wrong.
@@ -62,6 +66,9 @@ type Violation struct {
 	Code    string `json:"code"`    // one of the codes below
 	Message string `json:"message"` // where, what was expected, what was found
 }
+
+// Proof is a proof that was written, or why it was not.
+type Proof = proof.Result
 
 // Codes of violations. They do not change between versions.
 const (
@@ -150,6 +157,9 @@ func (r *Report) String() string {
 		}
 		if r.Replay != "" {
 			fmt.Fprintf(&b, "replay: %s\n", r.Replay)
+		}
+		for _, x := range r.Proofs {
+			fmt.Fprintf(&b, "proof of %s: %s\n", x.Claim, x)
 		}
 		if len(r.Claimed) > 0 {
 			fmt.Fprintf(&b, "claimed, not checked: %s\n", strings.Join(r.Claimed, ", "))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/internal/proof"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
@@ -31,6 +32,11 @@ type Options struct {
 	// with the plan's source, and its nodes with program_order. Nil: it is not
 	// available, and both are reported as claimed.
 	Source *graph.Model
+	// Proofs is a folder to which the lower bound of a valid plan is written as a proof that
+	// other checkers accept, and so is what its placement is proven by; see docs/proofs.md. The
+	// names of the files begin with ProofName. Empty: none is written.
+	Proofs    string
+	ProofName string
 	// Context ends the work: [Plan] then fails with its cause. Nil: nothing does.
 	Context context.Context
 }
@@ -81,6 +87,11 @@ func (v *verifier) run() (_ *Report, err error) {
 	if v.r.Schedule == "" {
 		v.r.Schedule, v.r.Placement = "not checked", "not checked"
 	}
+	if v.opt.Proofs != "" && v.r.Valid {
+		if err := v.writeProofs(); err != nil {
+			return nil, err
+		}
+	}
 	err = v.Model.Source.Unchanged()
 	if err == nil && v.Source != nil {
 		err = v.Source.Source.Unchanged()
@@ -106,6 +117,9 @@ type verifier struct {
 	again      []graph.NodeID        // by node: the node that it repeats, or none; nil: none repeats another
 	bounds     *core.Bounds          // of the main graph, once a certificate needs them
 	err        error                 // why there is no verdict
+
+	bounded *scope        // whose bound the certificates prove
+	claims  []proof.Claim // of points
 
 	pointsOf *pointChecker // of a plan for ranges whose points were checked; else nil
 

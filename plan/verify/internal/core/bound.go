@@ -26,13 +26,14 @@ type Bounds struct {
 	Unit   int64     // greatest common divisor of all sizes
 	Total  int64     // of all sizes
 
-	p       *Problem
-	written []written // over parameters and states
-	budget  int64     // for work
-	work    int64     // of all flows so far: nodes and storages visited
-	marks   int64     // upper bound on the nodes that were put on sides
-	side    []side    // by node, for the present case
-	stack   []int32
+	Written []Written // over parameters and states
+
+	p      *Problem
+	budget int64  // for work
+	work   int64  // of all flows so far: nodes and storages visited
+	marks  int64  // upper bound on the nodes that were put on sides
+	side   []side // by node, for the present case
+	stack  []int32
 
 	choices map[int32][][]option // by node: the matchings of its pairs
 }
@@ -77,7 +78,7 @@ func NewBounds(p *Problem, budget int64) *Bounds {
 		}
 	}
 	b.precede()
-	b.written = b.writtenOver()
+	b.Written = b.writtenOver()
 	return b
 }
 
@@ -161,18 +162,31 @@ func (b *Bounds) First(set []int32, target int64) Answer {
 	if a.Unknown || a.Bytes >= target || b.Idle == 0 {
 		return a
 	}
+	if all := b.beginning(set); len(all) > len(set) {
+		if more := b.FirstOf(all, target); !more.Unknown && more.Bytes > a.Bytes {
+			return more
+		}
+	}
+	return a
+}
+
+// beginning is a set and all nodes that need no other before them.
+func (b *Bounds) beginning(set []int32) []int32 {
 	all := slices.Clone(set)
 	for n := range b.Before {
 		if len(b.Before[n]) == 0 && !slices.Contains(set, int32(n)) {
 			all = append(all, int32(n))
 		}
 	}
-	if len(all) > len(set) {
-		if more := b.FirstOf(all, target); !more.Unknown && more.Bytes > a.Bytes {
-			return more
-		}
+	return all
+}
+
+// Widened is the set for which First answers.
+func (b *Bounds) Widened(set []int32, target int64) []int32 {
+	if b.Idle == 0 || b.FirstOf(set, target).Bytes >= target {
+		return set
 	}
-	return a
+	return b.beginning(set)
 }
 
 // LastOf asks for the least load of the node of a set that runs last: from a state

@@ -2,18 +2,18 @@ package core
 
 import "slices"
 
-// written is what a node writes over a parameter or state, or over what lies in its buffer.
-type written struct {
-	maker   int32
-	bytes   int64
-	others  []int32 // what else reads that
-	operand bool    // it may be written over an operand in the arena
-	waits   bool    // a reader of it must wait for all others, as the update does
+// Written is what a node writes over a parameter or state, or over what lies in its buffer.
+type Written struct {
+	Maker   int32
+	Bytes   int64
+	Others  []int32 // what else reads that
+	Operand bool    // it may be written over an operand in the arena
+	Waits   bool    // a reader of it must wait for all others, as the update does
 }
 
 // writtenOver lists what is written over parameters and states, but for the updated values, which
 // stay in any plan, and for what may be written over another parameter, too.
-func (b *Bounds) writtenOver() (list []written) {
+func (b *Bounds) writtenOver() (list []Written) {
 	p := b.p
 	for _, u := range p.Chained {
 		st := &p.Storages[u.New]
@@ -24,7 +24,7 @@ func (b *Bounds) writtenOver() (list []written) {
 		waits := func(r int32) bool {
 			return !slices.ContainsFunc(others, func(q int32) bool { return q == r || !slices.Contains(b.Before[r], q) })
 		}
-		list = append(list, written{st.Maker, st.Bytes, others, p.overOperand(u), slices.ContainsFunc(st.Readers, waits)})
+		list = append(list, Written{st.Maker, st.Bytes, others, p.overOperand(u), slices.ContainsFunc(st.Readers, waits)})
 	}
 	return list
 }
@@ -37,12 +37,12 @@ func (b *Bounds) writtenOver() (list []written) {
 // for all readers of the parameter: then it is live. The bytes that are added in all states are
 // returned.
 func (w *network) elsewhere(id int32) (constant int64) {
-	for _, x := range w.b.written {
+	for _, x := range w.b.Written {
 		switch {
-		case x.maker == id && !x.operand:
-			constant += w.hold(None, x.others, false, x.bytes)
-		case x.maker != id && x.waits && w.b.side[x.maker] != due:
-			constant += w.hold(x.maker, x.others, false, x.bytes)
+		case x.Maker == id && !x.Operand:
+			constant += w.hold(None, x.Others, false, x.Bytes)
+		case x.Maker != id && x.Waits && w.b.side[x.Maker] != due:
+			constant += w.hold(x.Maker, x.Others, false, x.Bytes)
 		}
 	}
 	return constant

@@ -1,0 +1,65 @@
+package proof
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/internal/proof/model"
+)
+
+// Certificate is what a plan says of a lower bound: that no order has a smaller peak than
+// Bytes, since node Set[0], or the node of Set that runs first or last, needs that.
+type Certificate struct {
+	Bytes    int64
+	Set      []int32
+	Last     bool
+	Searched bool // it rests on a search
+}
+
+// OrderOf is the claim that no order of a graph has a peak below bound. It takes the first
+// certificate that proves as much; an order of the graph gives the upper end.
+func OrderOf(p *model.Problem, certificates []Certificate, bound int64, order []int32) Claim {
+	c := Claim{Name: "order", Bytes: bound, Problem: p, Order: order}
+	if len(p.Before) == 0 {
+		c.Refused = "the graph has no nodes: it has one order"
+		return c
+	}
+	certificates = append(slices.Clip(certificates), Certificate{Set: []int32{0}}) // of 0 bytes
+	at := -1
+	for i, x := range certificates {
+		if x.Bytes >= bound && !x.Searched && at < 0 {
+			at = i
+		}
+	}
+	if at < 0 {
+		c.Refused = "its bound rests on an exhausted search, and no proof is written of searches"
+		if !slices.ContainsFunc(certificates, func(x Certificate) bool { return x.Searched }) {
+			c.Refused = "no certificate has its bound"
+		}
+		return c
+	}
+	x := certificates[at]
+	const most = 1000
+	if len(x.Set) > most {
+		c.Refused = fmt.Sprintf("its certificate is a set of %d nodes: expected at most %d", len(x.Set), most)
+		return c
+	}
+	c.Formula = model.Encode(p, x.Set, x.Last)
+	return c
+}
+
+// PlacementOf is the claim that no placement takes less than bound: the buffers that are live at
+// a step take as much.
+func PlacementOf(live []Live, step int, bound int64) Claim {
+	c := Claim{Name: "placement", Bytes: bound, Live: live}
+	sum := int64(0)
+	for _, b := range live {
+		sum += b.Bytes
+	}
+	if sum < bound {
+		c.Refused = fmt.Sprintf("the buffers of no step take more than %d bytes, %d below it, and no proof is written that no placement has less", sum, bound-sum)
+	} else {
+		c.Says = fmt.Sprintf("The buffers that are live at step %d take %d bytes.", step, sum)
+	}
+	return c
+}

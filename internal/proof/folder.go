@@ -1,0 +1,197 @@
+package proof
+
+import (
+	"bufio"
+	_ "embed"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/printable"
+	"github.com/onnxmem/onnxmem/internal/proof/model"
+	"github.com/onnxmem/onnxmem/internal/units"
+)
+
+// Claim is a figure that a checker of others is to confirm.
+type Claim struct {
+	Name  string // of its files, behind that of the model: "order", "placement"
+	Says  string // what is claimed, for a reader
+	Bytes int64
+
+	// Of an order: the formula, and an order whose load is the upper end.
+	Problem *model.Problem
+	Formula *model.Formula
+	Order   []int32
+	Node    func(i int32) string // names for the reader
+	Tensor  func(i int32) string
+
+	// Of a placement: the buffers that are live at one step.
+	Live []Live
+
+	Refused string // why there is no proof; all but Name and Bytes may then be missing
+}
+
+// Live is a buffer that is live at a step.
+type Live struct {
+	Name  string
+	Bytes int64
+}
+
+// Result is a claim that was written, or why it was not. Files have paths below the folder.
+type Result struct {
+	Claim        string  `json:"claim"`
+	Bytes        int64   `json:"bytes"`       // proven: the least value is at least that
+	Upper        int64   `json:"upper_bytes"` // and at most that
+	Formula      string  `json:"formula,omitempty"`
+	FormulaBytes int64   `json:"formula_bytes,omitempty"`
+	Proof        string  `json:"proof,omitempty"`
+	ProofBytes   int64   `json:"proof_bytes,omitempty"`
+	Milliseconds float64 `json:"ms"`
+	Refused      string  `json:"refused,omitempty"`
+
+	says string
+}
+
+// String says where the proof is, or why there is none.
+func (r Result) String() string {
+	if r.Refused != "" {
+		return "none: " + printable.Line(r.Refused)
+	}
+	return fmt.Sprintf("at least %s: %s (%s), %s (%s), written in %.1f ms", units.Bytes(r.Bytes), r.Formula, units.Bytes(r.FormulaBytes), r.Proof, units.Bytes(r.ProofBytes), r.Milliseconds)
+}
+
+// Folder writes the claims to a folder, which it makes if need be, all or none of the files.
+// Beside them stands a README with what they say. A claim whose proof fails has the reason in
+// Refused; the error is that of a file.
+func Folder(dir, name string, claims []Claim) (list []Result, err error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	var files []*atomicfile.File
+	defer func() {
+		for _, f := range files {
+			f.Abort()
+		}
+	}()
+	create := func(base string) (*atomicfile.File, error) {
+		f, err := atomicfile.Create(filepath.Join(dir, base), 0o666)
+		if err == nil {
+			files = append(files, f)
+		}
+		return f, err
+	}
+	for i := range claims {
+		c := &claims[i]
+		r := Result{Claim: c.Name, Bytes: c.Bytes, says: c.Says, Refused: c.Refused}
+		if c.Refused != "" {
+			list = append(list, r)
+			continue
+		}
+		began := time.Now()
+		opb, pbp := &strings.Builder{}, &strings.Builder{}
+		if r.Upper, err = c.write(opb, pbp); err != nil {
+			r.Refused = err.Error()
+			list = append(list, r)
+			continue
+		}
+		r.Formula, r.Proof = name+"."+c.Name+".opb", name+"."+c.Name+".pbp"
+		r.FormulaBytes, r.ProofBytes = int64(opb.Len()), int64(pbp.Len())
+		for _, x := range []struct{ base, text string }{{r.Formula, opb.String()}, {r.Proof, pbp.String()}} {
+			f, err := create(x.base)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := f.WriteString(x.text); err != nil {
+				return nil, err
+			}
+		}
+		r.Milliseconds = float64(time.Since(began).Microseconds()) / 1000
+		list = append(list, r)
+	}
+	f, err := create("README.md")
+	if err != nil {
+		return nil, err
+	}
+	if err := readme(f, list); err != nil {
+		return nil, err
+	}
+	return list, atomicfile.Commit(false, files...)
+}
+
+// write writes the formula and the proof of a claim.
+func (c *Claim) write(opb, pbp io.Writer) (upper int64, err error) {
+	if c.Formula == nil {
+		return c.Bytes, c.writeLive(opb, pbp)
+	}
+	fmt.Fprintf(opb, "* %s\n", c.Says)
+	for v := range c.Problem.Before {
+		fmt.Fprintf(opb, "* x%d: node %s has run\n", v, c.Node(int32(v)))
+	}
+	for i, x := range c.Problem.Tensors {
+		if x.Bytes > 0 {
+			fmt.Fprintf(opb, "* t%d: the %d bytes of %s count\n", i, x.Bytes, c.Tensor(int32(i)))
+		}
+	}
+	return Write(opb, pbp, c.Problem, c.Formula, c.Bytes, c.Order)
+}
+
+// writeLive writes that buffers that are live at one step take at least their sum.
+func (c *Claim) writeLive(opb, pbp io.Writer) error {
+	f := &model.Formula{}
+	fmt.Fprintf(opb, "* %s\n", c.Says)
+	for i, b := range c.Live {
+		fmt.Fprintf(opb, "* b%d: buffer %q, %d bytes, is live\n", i, b.Name, b.Bytes)
+		f.Names = append(f.Names, fmt.Sprintf("b%d", i))
+		f.Rows = append(f.Rows, model.Row{Lits: []model.Lit{model.Lit(2 * i)}, Least: 1})
+		f.Costs = append(f.Costs, model.Cost{Lit: model.Lit(2 * i), Bytes: b.Bytes})
+	}
+	if err := f.Write(opb); err != nil {
+		return err
+	}
+	w := bufio.NewWriter(pbp)
+	fmt.Fprintf(w, "pseudo-Boolean proof version 3.0\nf %d ;\n", len(f.Rows))
+	r := &refuter{known: &known{f: f}, w: w, id: int64(len(f.Rows))}
+	var s sum
+	for i, b := range c.Live {
+		s = append(s, term{id: int64(i) + 1, times: b.Bytes})
+	}
+	id := int64(-1)
+	if len(s) > 0 {
+		id = r.derive(s, asItIs)
+	}
+	fmt.Fprintf(w, "output NONE ;\nconclusion BOUNDS %d : %d %d :", c.Bytes, id, c.Bytes)
+	for i := range c.Live {
+		fmt.Fprintf(w, " b%d", i)
+	}
+	w.WriteString(" ;\nend pseudo-Boolean proof ;\n")
+	return w.Flush()
+}
+
+//go:embed readme.md
+var about string
+
+// readme writes what the files of a folder say, and how to check them.
+func readme(w io.Writer, list []Result) error {
+	var b strings.Builder
+	b.WriteString("# Proofs\n\n")
+	for _, r := range list {
+		if r.Refused != "" {
+			fmt.Fprintf(&b, "- %s: no proof: %s\n", r.Claim, r.Refused)
+			continue
+		}
+		fmt.Fprintf(&b, "- `%s`, `%s`: %s The proof says at least %d bytes, and at most %d.\n", r.Formula, r.Proof, r.says, r.Bytes, r.Upper)
+	}
+	b.WriteString("\n```\n")
+	for _, r := range list {
+		if r.Refused == "" {
+			fmt.Fprintf(&b, "veripb %s %s\n", r.Formula, r.Proof)
+		}
+	}
+	b.WriteString("```\n\n" + about)
+	_, err := io.WriteString(w, b.String())
+	return err
+}

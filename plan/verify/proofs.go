@@ -1,0 +1,141 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/proof"
+	"github.com/onnxmem/onnxmem/internal/proof/model"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
+)
+
+// writeProofs writes the proofs of a valid plan to the folder.
+func (v *verifier) writeProofs() (err error) {
+	claims := append([]proof.Claim{v.orderProof(), v.placementProof()}, v.claims...)
+	v.r.Proofs, err = proof.Folder(v.opt.Proofs, v.opt.ProofName, claims)
+	return err
+}
+
+// orderProof is the claim that no order has a peak below the plan's lower bound.
+func (v *verifier) orderProof() proof.Claim {
+	s := v.bounded
+	b := s.bounds(core.MaxWork)
+	if b == nil {
+		return proof.Claim{Name: "order", Refused: "a sum of sizes overflows"}
+	}
+	var list []proof.Certificate
+	for i := range v.Plan.Certificates {
+		c := &v.Plan.Certificates[i]
+		x := proof.Certificate{Bytes: c.ValueBytes, Last: c.Kind == plan.CertificateLast, Searched: c.Kind == plan.CertificateSearch}
+		for _, step := range c.Steps {
+			x.Set = append(x.Set, int32(step))
+		}
+		if c.Kind == plan.CertificateFirst {
+			x.Set = b.Widened(x.Set, c.ValueBytes)
+		}
+		list = append(list, x)
+	}
+	c := proof.OrderOf(s.model(b), list, v.r.LowerBoundBytes, s.Identity())
+	return s.told(c)
+}
+
+// told adds what a reader wants to know of a claim: names, and what is claimed.
+func (s *scope) told(c proof.Claim) proof.Claim {
+	c.Node = func(i int32) string { return fmt.Sprintf("%q", graph.Short(s.g.Nodes[i].Name)) }
+	c.Tensor = func(i int32) string { return s.name(s.origins[i].tensors[0]) }
+	if c.Refused == "" {
+		c.Says = fmt.Sprintf("No order of the %d nodes has a peak below %d bytes.", len(s.g.Nodes), c.Bytes)
+	}
+	return c
+}
+
+// model is the scope's graph as the package that writes constraints takes it: the storages that
+// count, and what must run before what.
+func (s *scope) model(b *core.Bounds) *model.Problem {
+	p := &model.Problem{Before: b.Before, Work: s.Work, Pairs: make([][]model.Pair, len(s.Nodes))}
+	for i := range s.Storages {
+		st := &s.Storages[i]
+		x := model.Tensor{Bytes: st.Bytes, Maker: st.Maker, Readers: st.Readers, Output: st.Output}
+		if !s.Counts(int32(i)) {
+			x.Bytes = 0
+		}
+		p.Tensors = append(p.Tensors, x)
+	}
+	for _, w := range b.Written {
+		p.Written = append(p.Written, model.Written{Bytes: w.Bytes, Maker: w.Maker, Others: w.Others, AtOnce: !w.Operand, Later: w.Waits})
+	}
+	for n := range s.Nodes {
+		for _, x := range s.Pairs(int32(n)) {
+			p.Pairs[n] = append(p.Pairs[n], model.Pair{Result: x.Result, Over: x.Over})
+		}
+	}
+	return p
+}
+
+// placementProof is the claim that no placement of the buffers in this order takes less than the
+// plan's arena. That is proven where the buffers of one step fill it.
+func (v *verifier) placementProof() proof.Claim {
+	s := v.main
+	var live []proof.Live
+	for k := range s.buffers {
+		b := &s.buffers[k]
+		if b.Known && !b.Resident && !b.Host && b.Bytes > 0 && b.First <= v.r.PeakStep && b.Last >= v.r.PeakStep {
+			name := ""
+			if t := v.Plan.Buffers[k].Tensors; len(t) > 0 {
+				name = t[0]
+			}
+			live = append(live, proof.Live{Name: name, Bytes: b.Bytes})
+		}
+	}
+	return proof.PlacementOf(live, v.r.PeakStep, v.r.ArenaBytes)
+}
+
+// pointProofs are the claims of the rows of a plan for ranges at one point: that no order has a
+// peak below their bound there. Each takes the first certificate that proves as much.
+func (s *scope) pointProofs(list []plan.RangeCertificate, rows []*plan.RangePoint) (claims []proof.Claim) {
+	b := s.bounds(maxPointWork)
+	if b == nil {
+		return nil
+	}
+	p := s.model(b)
+	for _, row := range rows {
+		var given []proof.Certificate
+		for _, x := range list {
+			bound := row.LowerBoundBytes
+			if proven(b, x, bound) < bound {
+				continue
+			}
+			c := proof.Certificate{Bytes: bound, Last: x.Kind == plan.CertificateLast}
+			for _, step := range x.Steps {
+				c.Set = append(c.Set, int32(step))
+			}
+			if slices.Sort(c.Set); x.Kind == plan.CertificateFirst {
+				c.Set = b.Widened(c.Set, bound)
+			}
+			given = append(given, c)
+		}
+		c := s.told(proof.OrderOf(p, given, row.LowerBoundBytes, s.Identity()))
+		c.Name = "order"
+		at := ""
+		for _, name := range sortedKeys(row.Dims) {
+			c.Name += fmt.Sprintf(".%s-%d", plainName(name), row.Dims[name])
+			at += fmt.Sprintf(", %s=%d", graph.Short(name), row.Dims[name])
+		}
+		c.Says = strings.TrimPrefix(at, ", ") + ": " + c.Says
+		claims = append(claims, c)
+	}
+	return claims
+}
+
+// plainName is a name as part of that of a file.
+func plainName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+			return r
+		}
+		return '_'
+	}, graph.Short(name))
+}
