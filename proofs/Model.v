@@ -1,0 +1,104 @@
+(** * What a lower bound claims, and the constraints of which it is proven
+
+    The definitions of the lemma in Lemma.v. They are to be compared with
+    internal/proof/model/model.go, family by family, and with docs/formats/bounds.md. *)
+
+From Coq Require Import List ZArith Bool Arith.
+Import ListNotations.
+Open Scope Z_scope.
+
+(** A graph: nodes, tensors, and bytes that would be written over parameters, by number. *)
+Record graph := {
+  nodes : list nat;
+  before : nat -> list nat;                (* by node: what must run before it *)
+  work : nat -> Z;                         (* by node: bytes besides its tensors *)
+  tensors : list nat;
+  bytes : nat -> Z;
+  maker : nat -> option nat;               (* none: it is there before the first step *)
+  readers : nat -> list nat;
+  output : nat -> bool;                    (* live to the last step *)
+  pairs : nat -> list (nat * nat);         (* by node: a result, and the tensor it may lie over *)
+  writes : list nat;
+  wbytes : nat -> Z;
+  wmaker : nat -> nat;
+  others : nat -> list nat;                (* what else reads the parameter *)
+  at_once : nat -> bool;                   (* they count at the maker's step *)
+  later : nat -> bool }.                   (* and behind it *)
+
+(** An order has each node once, behind all that must run before it. *)
+Definition is_order g p :=
+  NoDup p /\ (forall v, In v p <-> In v (nodes g)) /\
+  forall l v r, p = l ++ v :: r -> incl (before g v) l.
+
+(** The load of node v behind the nodes of l, if it takes some of its pairs. *)
+Definition ran (l : list nat) v := existsb (Nat.eqb v) l.
+Definition left_of (l rs : list nat) := existsb (fun r => negb (ran l r)) rs.
+Definition none {A} (l : list A) := match l with [] => true | _ => false end.
+Definition live g l t :=
+  match maker g t with
+  | Some m => ran l m && (output g t || left_of l (readers g t))
+  | None => output g t || left_of l (readers g t) || none (readers g t) && none l
+  end.
+Definition makes g v t := match maker g t with Some m => Nat.eqb m v | None => false end.
+Definition counts g l v t := makes g v t || live g l t.
+Definition elsewhere g l v e :=
+  left_of l (others g e) && (Nat.eqb (wmaker g e) v && at_once g e || ran l (wmaker g e) && later g e).
+Definition sum {A} (f : A -> Z) (l : list A) := fold_right (fun x s => f x + s) 0 l.
+Definition given (b : bool) (x : Z) := if b then x else 0.
+Definition load g l v (taken : list (nat * nat)) :=
+  sum (fun t => given (counts g l v t) (bytes g t)) (tensors g) +
+  sum (fun e => given (elsewhere g l v e) (wbytes g e)) (writes g) +
+  work g v - sum (fun p => bytes g (snd p)) taken.
+
+(** What it may take: no tensor twice, and nothing that another node still reads. *)
+Definition may_take g l v (taken : list (nat * nat)) :=
+  incl taken (pairs g v) /\ NoDup (map fst taken) /\ NoDup (map snd taken) /\
+  forall p r, In p taken -> In r (readers g (snd p)) -> r = v \/ In r l.
+
+(** Variables, and constraints: at least so many of these literals are true. *)
+Inductive var := Ran (v : nat) | Runs (a : nat) | Alive (t : nat) | Else (e : nat) | Takes (a : nat) (p : nat * nat).
+Definition lit := (bool * var)%type.
+Definition yes x : lit := (true, x).
+Definition no x : lit := (false, x).
+Definition row := (list lit * nat)%type.
+Definition holds (s : var -> bool) (r : row) :=
+  (snd r <= length (filter (fun l => Bool.eqb (fst l) (s (snd l))) (fst r)))%nat.
+Definition clause (l : list lit) : row := (l, 1%nat).
+
+(** The families, under the names that model.go gives them. *)
+Definition r_order g := flat_map (fun u => map (fun w => clause [yes (Ran w); no (Ran u)]) (before g u)) (nodes g).
+Definition r_one (A : list nat) := [clause (map (fun a => yes (Runs a)) A)].
+Definition r_alone (A : list nat) := flat_map (fun a => flat_map (fun b =>
+  if Nat.eqb a b then [] else [clause [no (Runs a); no (Runs b)]]) A) A.
+Definition r_ready g A := flat_map (fun a => map (fun w => clause [yes (Ran w); no (Runs a)]) (before g a)) A.
+Definition r_first A := map (fun a => clause [no (Ran a)]) A.
+Definition r_last A := flat_map (fun a => [clause [yes (Ran a); yes (Runs a)]; clause [no (Ran a); no (Runs a)]]) A.
+Definition unmade g t := match maker g t with Some m => [no (Ran m)] | None => [] end.
+Definition r_made g A := flat_map (fun t => flat_map (fun a =>
+  if makes g a t then [clause [yes (Alive t); no (Runs a)]] else []) A) (tensors g).
+Definition r_live g := flat_map (fun t =>
+  if output g t then [clause (yes (Alive t) :: unmade g t)]
+  else match maker g t, readers g t with
+       | None, [] => [clause (yes (Alive t) :: map (fun v => yes (Ran v)) (nodes g))]
+       | _, _ => map (fun r => clause (yes (Alive t) :: unmade g t ++ [yes (Ran r)])) (readers g t)
+       end) (tensors g).
+Definition r_written g A := flat_map (fun e => flat_map (fun r =>
+  (if at_once g e && existsb (Nat.eqb (wmaker g e)) A then [clause [yes (Else e); no (Runs (wmaker g e)); yes (Ran r)]] else []) ++
+  (if later g e then [clause [yes (Else e); no (Ran (wmaker g e)); yes (Ran r)]] else [])) (others g e)) (writes g).
+Definition r_taken g A := flat_map (fun a => map (fun p => clause [no (Takes a p); yes (Runs a)]) (pairs g a)) A.
+Definition r_free g A := flat_map (fun a => flat_map (fun p => flat_map (fun r =>
+  if Nat.eqb r a then [] else [clause [no (Takes a p); yes (Ran r)]]) (readers g (snd p))) (pairs g a)) A.
+Definition at_most_one a (l : list (nat * nat)) : row := (map (fun p => no (Takes a p)) l, (length l - 1)%nat).
+Definition r_once g A := flat_map (fun a => flat_map (fun t =>
+  [at_most_one a (filter (fun p => Nat.eqb (fst p) t) (pairs g a));
+   at_most_one a (filter (fun p => Nat.eqb (snd p) t) (pairs g a))]) (tensors g)) A.
+
+Definition rows g A (last : bool) :=
+  r_order g ++ r_one A ++ r_alone A ++ r_ready g A ++ (if last then r_last A else r_first A) ++
+  r_made g A ++ r_live g ++ r_written g A ++ r_taken g A ++ r_free g A ++ r_once g A.
+
+Definition objective g A (s : var -> bool) :=
+  sum (fun t => given (s (Alive t)) (bytes g t)) (tensors g) +
+  sum (fun e => given (s (Else e)) (wbytes g e)) (writes g) +
+  sum (fun a => given (s (Runs a)) (work g a)) A -
+  sum (fun a => sum (fun p => given (s (Takes a p)) (bytes g (snd p))) (pairs g a)) A.
