@@ -7,6 +7,7 @@ SHELL       := bash
 # Each tool is built once, into a cache folder for its version and the version of Go.
 STATICCHECK_VERSION := v0.8.2
 GOFUMPT_VERSION     := v0.12.0
+ACTIONLINT_VERSION  := v1.7.12
 BENCHSTAT_VERSION   := v0.0.0-20260908200009-22c9c6c9d4da
 MYPY_VERSION        := 2.4.1
 ZIG_VERSION         := 0.17.1
@@ -34,6 +35,7 @@ NAME      ?= head
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 STATICCHECK := $(TOOLS)/staticcheck@$(STATICCHECK_VERSION)/staticcheck
+ACTIONLINT  := $(TOOLS)/actionlint@$(ACTIONLINT_VERSION)/actionlint
 GOFUMPT     := $(TOOLS)/gofumpt@$(GOFUMPT_VERSION)/gofumpt
 MYPY        := $(CACHE)/mypy-$(MYPY_VERSION)/bin/mypy
 ZIG         := $(CACHE)/zig-$(ZIG_VERSION)/bin/zig
@@ -177,11 +179,12 @@ beam-flink: ## run the pipeline on a Flink cluster on this machine; one of two w
 	cd beam && ONNXMEM_FLINK_CLASSPATH="$$(cat ../build/flink-classpath)" go test -count 1 -v -run '^TestFlink$$' .
 
 .PHONY: lint
-lint: $(STATICCHECK) $(GOFUMPT) ## run go vet, staticcheck and gofumpt, and generate the assembly again; all must be clean
+lint: $(STATICCHECK) $(GOFUMPT) $(ACTIONLINT) ## run go vet, staticcheck, gofumpt and actionlint, and generate the assembly again; all must be clean
 	CGO_ENABLED=0 go vet ./...
 	@.ci/assembly
 	CGO_ENABLED=0 $(STATICCHECK) ./...
 	@cd report/browser && CGO_ENABLED=0 go vet . && CGO_ENABLED=0 $(STATICCHECK) .
+	@$(ACTIONLINT) .github/workflows/*.yml
 	@unformatted=$$($(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then echo "not formatted, see gofumpt -d:"; echo "$$unformatted"; exit 1; fi
 
 .PHONY: fuzz
@@ -268,6 +271,9 @@ clean: ## remove bin and build
 
 $(STATICCHECK):
 	GOBIN=$(@D) GOFLAGS= go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
+
+$(ACTIONLINT):
+	CGO_ENABLED=0 GOBIN=$(@D) GOFLAGS= go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
 $(GOFUMPT):
 	GOBIN=$(@D) GOFLAGS= go install mvdan.cc/gofumpt@$(GOFUMPT_VERSION)

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,6 +61,7 @@ func TestInstalled(t *testing.T) {
 	}
 	outside(t, dir, python, "-B", "-m", "unittest", "discover", "-q", tests)
 	checkAction(t, dir, bin)
+	checkHook(t, dir, bin)
 }
 
 // TestStaticCommand: the command without a GPU (the tag nocuda) asks for no loader on Linux, and
@@ -133,6 +135,35 @@ func checkAction(t *testing.T, dir, bin string) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "hacked")); err == nil {
 		t.Error("an input ran as a command")
+	}
+}
+
+// checkHook runs the hook of pre-commit on two models, with the installed command.
+func checkHook(t *testing.T, dir, bin string) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Log("no bash: the hook's script is not run")
+		return
+	}
+	hook, err := filepath.Abs(filepath.Join("packaging", "pre-commit"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside(t, dir, filepath.Join(bin, "onnxmem"), "model", "tiny_ds_cnn", "other.onnx")
+	for limit, want := range map[string]string{"192KiB": "0 model.onnx other.onnx", "100KiB": "1 model.onnx other.onnx"} {
+		run := exec.Command(bash, hook, "--effort=fast", "--max-arena="+limit, "model.onnx", "other.onnx")
+		run.Dir = dir
+		run.Env = append(os.Environ(), "ONNXMEM_COMMAND="+filepath.Join(bin, "onnxmem"))
+		out, _ := run.Output()
+		got := []string{strconv.Itoa(run.ProcessState.ExitCode())}
+		for _, line := range strings.Split(string(out), "\n") {
+			if strings.HasSuffix(line, ".onnx") {
+				got = append(got, line)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: exit status and models %q, expected %q:\n%s", limit, got, want, out)
+		}
 	}
 }
 
