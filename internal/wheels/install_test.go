@@ -59,6 +59,11 @@ func TestInstalled(t *testing.T) {
 	if got := outside(t, dir, python, "-c", "import onnxmem; print(onnxmem.__file__, onnxmem.command())"); strings.Count(got, venv) != 2 {
 		t.Errorf("module and command %s, expected them in %s", got, venv)
 	}
+	if _, err := exec.LookPath("cc"); err == nil && host.hasPlanner() {
+		if got := outside(t, dir, python, "-c", "from onnxmem import _library; print(_library.library())"); !strings.Contains(got, venv) {
+			t.Errorf("libonnxmem: %s, expected it in %s", got, venv)
+		}
+	}
 	outside(t, dir, python, "-B", "-m", "unittest", "discover", "-q", tests)
 	checkAction(t, dir, bin)
 	checkHook(t, dir, bin)
@@ -186,6 +191,11 @@ func installable(t *testing.T, host target, dir string) string {
 	c, err := host.build("v1.2.3")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := exec.LookPath("cc"); err == nil && host.hasPlanner() {
+		if c.planner, err = host.buildPlanner([]string{"cc"}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	path, _, err := c.wheel().write(dir, "v1.2.3")
 	if err != nil {

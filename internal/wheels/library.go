@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// planner is the file name of libonnxmem, the planner as a shared library.
-func (t target) planner() string {
+// plannerName is the file name of libonnxmem, the planner as a shared library.
+func (t target) plannerName() string {
 	switch t.os {
 	case "windows":
 		return "onnxmem.dll"
@@ -30,7 +30,7 @@ func (t target) buildPlanner(cc []string) ([]byte, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, t.planner())
+	path := filepath.Join(dir, t.plannerName())
 	// The build ID hashes the command lines, and so the paths of compilers.
 	c := t.goCommand("build", "-buildvcs=false", "-trimpath", "-buildmode=c-shared", "-ldflags", "-s -w -buildid=", "-o", path, "./lib")
 	c.Env = append(c.Env, "CGO_ENABLED=1", "CC="+strings.Join(cc, " "), "CGO_CFLAGS=-O2", "CGO_LDFLAGS=")
@@ -72,10 +72,10 @@ func writeLibraries(out, zig string, platforms []string) error {
 			fmt.Printf("%s: not built here (%s); there: make lib\n", t, lastLine(err))
 			continue
 		}
-		if err := writeLibrary(dir, t.planner(), binary); err != nil {
+		if err := writeLibrary(dir, t.plannerName(), binary); err != nil {
 			return err
 		}
-		fmt.Printf("%s  %d B\n", filepath.Join(dir, t.planner()), len(binary))
+		fmt.Printf("%s  %d B\n", filepath.Join(dir, t.plannerName()), len(binary))
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 // Command wheels builds the wheels of the Python packages for each platform. onnxmem has the
-// native command and the module in python/src that drives it. With -zig, it also builds
-// onnxmem-ort, with the C library in ort/src and the module in ort/python/src.
+// native command and the module in python/src that drives it. With -zig, it also has libonnxmem
+// where that links here, and there are wheels of onnxmem-ort, with the C library in ort/src and the module in ort/python/src.
 //
 //	go run ./internal/wheels -version v1.2.0 -out build/wheels linux/amd64 windows/arm64 ...
 //
@@ -61,6 +61,11 @@ func build(out, version, zig string, archives bool, platforms []string) error {
 		if err != nil {
 			return err
 		}
+		if zig != "" && t.hasPlanner() {
+			if c.planner, err = t.buildPlanner(t.zig(zig)[:4]); err != nil {
+				fmt.Printf("%s: the wheel is without libonnxmem, which does not link here: %s\n", t, lastLine(err))
+			}
+		}
 		files := []func() (string, []byte, error){func() (string, []byte, error) { return c.wheel().write(out, version) }}
 		if archives {
 			files = append(files, func() (string, []byte, error) { return c.archive(out, version) })
@@ -90,6 +95,7 @@ type built struct {
 	binary   []byte
 	licenses []entry
 	sbom     []byte
+	planner  []byte // libonnxmem; nil: it is left out
 }
 
 // build compiles the command for a target, and lists what is in it.
@@ -115,7 +121,11 @@ func (t target) build(version string) (c built, err error) {
 
 // wheel is the wheel of a built command.
 func (c built) wheel() wheel {
-	return wheel{about: command, tags: c.tags, command: c.command(), binary: c.binary, licenses: c.licenses, sbom: c.sbom}
+	w := wheel{about: command, tags: c.tags, command: c.command(), binary: c.binary, licenses: c.licenses, sbom: c.sbom}
+	if c.planner != nil {
+		w.module = []entry{{"onnxmem/" + c.plannerName(), c.planner, 0o755}}
+	}
+	return w
 }
 
 // write adds what all wheels have, and writes the wheel into a folder.

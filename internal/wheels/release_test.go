@@ -45,7 +45,7 @@ func TestArchive(t *testing.T) {
 		{target{os: "linux", arch: "amd64", static: true}, "onnxmem_1.2.3_linux_amd64_static.tar.gz"},
 		{target{os: "windows", arch: "arm64"}, "onnxmem_1.2.3_windows_arm64.zip"},
 	} {
-		b := built{c.target, []byte("command"), []entry{{"LICENSE", nil, 0o644}, {"go/LICENSE", []byte("free"), 0o644}}, []byte("{}")}
+		b := built{target: c.target, binary: []byte("command"), licenses: []entry{{"LICENSE", nil, 0o644}, {"go/LICENSE", []byte("free"), 0o644}}, sbom: []byte("{}")}
 		path, packed, err := b.archive(t.TempDir(), "v1.2.3")
 		if err != nil || filepath.Base(path) != c.name {
 			t.Fatalf("%s, %v, expected %s", path, err, c.name)

@@ -4,19 +4,24 @@ They need the package alone: `python -m unittest discover python/tests`. With nu
 tested, too.
 """
 
+import _thread
 import contextlib
 import importlib.util
 import io
 import os
+import random
 import re
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import onnxmem
+from onnxmem import _library as library
 
 REPOSITORY = Path(__file__).parents[2]
 BAD = REPOSITORY / "testdata" / "bad"
@@ -31,6 +36,9 @@ DIAMOND = {
         {"name": "c", "bytes": 2, "producer": 2, "consumers": [3]},
     ],
 }
+
+
+GRAPH: Any = {"nodes": 4, "size": [8, 4, 2], "producer": [0, 1, 2], "consumers": [[1, 2], [3], [3]]}
 
 
 class Folder(unittest.TestCase):
@@ -322,6 +330,126 @@ class Others(Folder):
         self.assertIn("peak", dir(r))
         with self.assertRaisesRegex(AttributeError, "no 'arena': expected one of values, peak"):
             r.arena  # noqa: B018
+
+
+def tangled(count: int) -> Any:
+    """Return buffers that fill an arena of 1,000,000 bytes at each of 200 steps: a rectangle, cut up."""
+    draw = random.Random(1)
+    parts = [(0, 200, 1_000_000)]
+    while len(parts) < count:
+        parts.sort(key=lambda p: (p[1] - p[0]) * p[2])
+        lower, upper, size = parts.pop()
+        if draw.random() < 0.5 and upper - lower > 4:
+            at = draw.randrange(lower + 1, upper)
+            parts += [(lower, at, size), (at, upper, size)]
+        else:
+            at = draw.randrange(1, size)
+            parts += [(lower, upper, at), (lower, upper, size - at)]
+    draw.shuffle(parts)
+    return dict(zip(("lower", "upper", "size"), map(list, zip(*parts))))
+
+
+NO_LIBRARY = "no libonnxmem beside the package or at ONNXMEM_LIBRARY: arrays go to the command"
+
+
+class Arrays(unittest.TestCase):
+    """Problems as arrays, in this process where the library is there."""
+
+    def setUp(self) -> None:
+        self.library = library.library()
+
+    def by_command(self) -> contextlib.AbstractContextManager[object]:
+        return mock.patch.object(library, "library", lambda: None)
+
+    def test_pack(self) -> None:
+        four: Any = {"lower": [0, 0, 1, 2], "upper": [2, 2, 3, 4], "size": [4, 2, 1, 4]}
+        p = onnxmem.pack(**four)
+        self.assertEqual((p.offsets, p.arena_bytes, p.lower_bound_bytes, p.proven, p.fits), ([0, 4, 6, 0], 7, 7, True, None))
+        self.assertTrue(onnxmem.pack(**four, capacity=7).fits)
+        self.assertEqual(onnxmem.pack(**four, capacity=6).infeasible, [0, 1, 2])
+        self.assertEqual(onnxmem.pack(**four, alignment=[8, 1, 4, 1]).offsets[2] % 4, 0)
+        self.assertEqual(onnxmem.pack(**four, fixed=[-1, 0, -1, -1]).offsets[1], 0)
+        self.assertEqual(onnxmem.pack(lower=[], upper=[], size=[]).offsets, [])
+
+    def test_command_gives_the_same(self) -> None:
+        calls = (
+            lambda: onnxmem.pack(**tangled(200), effort="fast"),
+            lambda: onnxmem.pack(**tangled(200), alignment=64, capacity=1_300_000, effort="fast"),
+            lambda: onnxmem.order(**GRAPH),
+            lambda: onnxmem.limit(13, **GRAPH, cost=[5, 1, 1, 1]),
+            lambda: onnxmem.limit("10%", **GRAPH),
+        )
+        for call in calls:
+            here = call()
+            with self.by_command():
+                self.assertEqual(call(), here)
+
+    def test_order(self) -> None:
+        r = onnxmem.order(**GRAPH)
+        self.assertEqual((sorted(r.order), r.peak_bytes, r.proven), ([0, 1, 2, 3], 14, True))
+        with self.assertRaisesRegex(onnxmem.Refused, "tensor 0"):
+            onnxmem.order(nodes=1, size=[1], producer=[0], consumers=[[1]])
+        with self.assertRaisesRegex(ValueError, "consumers: expected 2 lists, found 1"):
+            onnxmem.order(nodes=1, size=[1, 1], producer=[0, 0], consumers=[[0]])
+
+    def test_refused(self) -> None:
+        with self.assertRaisesRegex(onnxmem.Refused, "buffers?.1"):
+            onnxmem.pack(lower=[0, 3], upper=[1, 3], size=[1, 1])
+        with self.assertRaisesRegex(ValueError, "upper: expected 2 values, found 1"):
+            onnxmem.pack(lower=[0, 3], upper=[1], size=[1, 1])
+        with self.assertRaisesRegex(TypeError, "size: expected integers of 64 bits"):
+            onnxmem.pack(lower=[0], upper=[1], size=[1.5])  # type: ignore[list-item]
+
+    def test_numpy(self) -> None:
+        if not NUMPY:
+            self.skipTest("no numpy: arrays of it are not tested")
+        import numpy  # type: ignore[import-not-found, unused-ignore]
+
+        lists = tangled(50)
+        want = onnxmem.pack(**lists).offsets
+        for kind in (numpy.int64, numpy.int32, numpy.uint32):
+            got = onnxmem.pack(**{k: numpy.array(v, kind) for k, v in lists.items()})
+            self.assertIsInstance(got.offsets, numpy.ndarray)
+            self.assertEqual(list(got.offsets), want)
+        wide = {k: numpy.repeat(numpy.array(v), 2)[::2] for k, v in lists.items()}
+        self.assertEqual(list(onnxmem.pack(**wide).offsets), want)
+        begin, items = numpy.array([0, 2, 3, 4]), numpy.array([1, 2, 3, 3], numpy.int32)
+        self.assertEqual(onnxmem.order(**{**GRAPH, "consumers": (begin, items)}), onnxmem.order(**GRAPH))
+
+    def test_pools(self) -> None:
+        if self.library is None:
+            self.skipTest(NO_LIBRARY)
+        four: Any = {"lower": [0, 0, 1, 2], "upper": [2, 2, 3, 4], "size": [4, 2, 1, 4]}
+        p = onnxmem.pack(**four, pool=[0, 1, 1, 0], capacity=[4, 2])
+        self.assertEqual(([x.fits for x in p.pools], p.fits, p.infeasible, p.arena_bytes), ([True, False], False, [1, 2], 7))
+        self.assertEqual(onnxmem.pack(**four, pool=[-1] * 4, capacity=[4, 8]).pool, [0, 1, 1, 0])
+
+    def test_interrupt_ends_a_long_search(self) -> None:
+        if self.library is None:
+            self.skipTest(NO_LIBRARY)
+
+        def interrupt() -> None:
+            while all(t.name != "onnxmem" for t in threading.enumerate()):
+                pass
+            _thread.interrupt_main()
+
+        with self.assertRaises(KeyboardInterrupt):
+            threading.Thread(target=interrupt).start()
+            onnxmem.pack(**tangled(800), effort="max")
+
+    def test_time_limit(self) -> None:
+        if self.library is None:
+            self.skipTest(NO_LIBRARY)
+        self.assertTrue(onnxmem.pack(**tangled(800), effort="max", time_limit=0.05).ended)
+
+    def test_forked_child_uses_the_command(self) -> None:
+        if self.library is None or not hasattr(os, "fork"):
+            self.skipTest(NO_LIBRARY if self.library is None else "no fork")
+        want = onnxmem.pack(**tangled(50))
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if onnxmem.pack(**tangled(50)) == want and library.library() is None else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
 
 
 if __name__ == "__main__":

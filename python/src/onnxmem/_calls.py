@@ -7,9 +7,12 @@ import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, Union
+from typing import Any, Protocol, Union, overload
 
+from . import _direct
+from ._arrays import Ints, Lists
 from ._command import Flag, Output, call, flags
+from ._direct import Limited, Ordered, Packed
 from ._plan import Plan, Planned, plan_path
 from ._record import Record, Result, decode
 
@@ -109,31 +112,136 @@ def compare(model: Model | Mapping[str, Any], **options: Flag) -> Result:
     return _result(["compare", argument, "--json", *flags(_dims(options))], stdin)
 
 
-def order(problem: Problem, **options: Flag) -> Result:
+@overload
+def order(problem: Problem, **options: Flag) -> Result: ...
+
+
+@overload
+def order(
+    problem: None = None,
+    *,
+    nodes: int,
+    size: Ints,
+    producer: Ints,
+    consumers: Lists,
+    output: Ints | None = None,
+    resident: Ints | None = None,
+    reuses: Lists | None = None,
+    workspace: Ints | None = None,
+    parent: Ints | None = None,
+    offset: Ints | None = None,
+    effort: str = "default",
+    time_limit: float | None = None,
+) -> Ordered: ...
+
+
+def order(problem: Problem | None = None, **options: Any) -> Result | Ordered:
     """Order the nodes of a bare problem for the smallest peak.
 
-    The result has ``order`` (the index of the node at each step), ``peak_bytes``,
-    ``lower_bound_bytes`` and ``optimal``; with limit, ``feasible`` and ``steps``. A limit that is
-    not met is a result, no exception.
+    The result has ``order`` (the index of the node at each step), ``peak_bytes`` and
+    ``lower_bound_bytes``.
+
+    A problem, or its file, is ordered by the command; options are flags of ``onnxmem
+    order``. The result has ``optimal``; with limit, ``feasible`` and ``steps``. A limit that
+    is not met is a result, no exception.
+
+    Arrays are ordered in this process, if libonnxmem is there. size, producer (-1: none) and
+    consumers have an element for each tensor, and so have output, resident, reuses, parent
+    and offset; workspace has one for each node. docs/formats/nodes.md has their meaning, and
+    onnxmem.h that of parent. time_limit is in seconds.
     """
+    if problem is None:
+        own = {name: options.pop(name) for name in ("effort", "time_limit") if name in options}
+        return _direct.order(_direct.Graph(**options), **own)
     argument, stdin = _source(problem)
     return _result(["order", argument, "--json", *flags(options)], stdin)
 
 
+def limit(
+    limit: int | str,
+    *,
+    nodes: int,
+    size: Ints,
+    producer: Ints,
+    consumers: Lists,
+    output: Ints | None = None,
+    resident: Ints | None = None,
+    reuses: Lists | None = None,
+    workspace: Ints | None = None,
+    cost: Ints | None = None,
+    once: Ints | None = None,
+    writes: Lists | None = None,
+    parent: Ints | None = None,
+    offset: Ints | None = None,
+    host_link: int | None = None,
+    recompute: bool = True,
+    least: bool = False,
+    effort: str = "default",
+    time_limit: float | None = None,
+) -> Limited:
+    """Find steps within a limit, in which nodes run again, at the least extra time.
+
+    limit is in bytes, or a text such as "60%" of the best order's peak. The arrays are those
+    of order; cost is nanoseconds for each node, once says that a node must not run again,
+    writes lists the tensors that it overwrites in place. With host_link, in bytes per second
+    each way, tensors may be swapped to a host. With least, the steps of the smallest peak
+    that is found are the result if the limit is missed. A limit that is missed is a result,
+    no exception.
+    """
+    graph = _direct.Graph(nodes, size, producer, consumers, output, resident, reuses, workspace, cost, once, writes, parent, offset)
+    return _direct.limit(graph, limit, host_link=host_link, recompute=recompute, least=least, effort=effort, time_limit=time_limit)
+
+
+@overload
 def pack(
     buffers: str | os.PathLike[str] | bytes | Mapping[str, Any] | Iterable[Mapping[str, Any]],
     *,
     capacity: int | str | None = None,
     **options: Flag,
-) -> Result:
-    """Place buffers in one arena.
+) -> Result: ...
 
-    buffers is a file, or a list of ``{"id", "lower", "upper", "size"}``: a buffer lives from
-    step lower to before step upper. The result has ``arena_bytes``, ``lower_bound_bytes``,
-    ``optimal`` and ``placed``, the buffers with their ``offset``. With capacity, ``fits``
-    says whether they fit: True, False (proven) or None (not known). ``placed`` is there
-    unless they do not fit.
+
+@overload
+def pack(
+    buffers: None = None,
+    *,
+    lower: Ints,
+    upper: Ints,
+    size: Ints,
+    alignment: Ints | int | None = None,
+    capacity: Ints | int | None = None,
+    pool: Ints | None = None,
+    fixed: Ints | None = None,
+    hint: Ints | None = None,
+    effort: str = "default",
+    time_limit: float | None = None,
+) -> Packed: ...
+
+
+def pack(
+    buffers: str | os.PathLike[str] | bytes | Mapping[str, Any] | Iterable[Mapping[str, Any]] | None = None,
+    *,
+    capacity: Any = None,
+    **options: Any,
+) -> Result | Packed:
+    """Place buffers in one arena: a buffer lives from step lower to before step upper.
+
+    Arrays are packed in this process, if libonnxmem is there: ``pack(lower=, upper=, size=)``,
+    lists or arrays of numpy, has ``offsets``, ``arena_bytes``, ``lower_bound_bytes`` and
+    ``proven``. alignment is one for all, to which sizes are rounded up, too, or one for each
+    offset. fixed has offsets that are required, hint those to try first (below 0: none).
+    capacity in bytes gives ``fits``; several, and pool, the index of one for each buffer,
+    give several arenas (all -1: any with room, the first ones before). time_limit is in
+    seconds.
+
+    Otherwise, buffers is a file, or a list of ``{"id", "lower", "upper", "size"}``, for the
+    command, of which options are flags. The result has ``arena_bytes``,
+    ``lower_bound_bytes``, ``optimal`` and ``placed``, the buffers with their ``offset``. With
+    capacity, ``fits`` says whether they fit: True, False (proven) or None (not known).
+    ``placed`` is there unless they do not fit.
     """
+    if buffers is None:
+        return _direct.pack(capacity=capacity, **options)
     source: Any = buffers
     if not isinstance(buffers, (str, os.PathLike, bytes, Mapping)):
         source = {"buffers": [dict(b) for b in buffers]}

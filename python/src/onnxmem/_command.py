@@ -120,7 +120,8 @@ def _split(text: str) -> tuple[list[str], list[Record]]:
             if line:
                 lines.append(line)
             continue
-        begun = [*begun, line] if begun is not None else [line]
+        begun = [] if begun is None else begun
+        begun.append(line)
         if line == "}":
             objects.append(decode("\n".join(begun)))
             begun = None
