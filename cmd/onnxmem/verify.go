@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +27,7 @@ type verifyCmd struct {
 	Source              string `group:"checks" in:"the model that was planned" placeholder:"FILE" help:"The model that was planned. Checks source and program_order. Default: the file that the plan names, beside MODEL, if it is the same."`
 	AllowMissingWeights bool   `group:"checks" help:"Accept missing external data."`
 	Proof               string `group:"output" placeholder:"DIR" help:"Write proofs for other checkers. The folder gets the lower bound as a proof for VeriPB and CakePB, what proves the placement, and a README (docs/proofs.md). Exit status 1 if one of the two has no proof."`
+	Plain               string `group:"output" out:"the plain text" placeholder:"FILE" help:"Write the plan as plain text. The checker in proofs, which Rocq has verified, reads it (docs/proofs.md)."`
 	JSON                bool   `group:"output" name:"json" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 }
 
@@ -44,6 +46,9 @@ Examples:
 // Run reads both files and verifies.
 func (c *verifyCmd) Run(e *env) error {
 	path := c.Plan
+	if c.Plain == "-" {
+		return usagef("--plain -: expected a file")
+	}
 	if path == "-" && c.Model == "-" {
 		return usagef("the model and the plan cannot both come from standard input")
 	}
@@ -60,6 +65,10 @@ func (c *verifyCmd) Run(e *env) error {
 	defer f.Close()
 	source := c.source(p)
 	opt := verify.Options{Replay: c.Replay, Proofs: c.Proof, ProofName: proofName(c.Model)}
+	var plain bytes.Buffer
+	if c.Plain != "" {
+		opt.Plain = &plain
+	}
 	if source.file != nil {
 		defer source.file.Close()
 		opt.Source = source.file.Model
@@ -73,6 +82,15 @@ func (c *verifyCmd) Run(e *env) error {
 	r, err := verify.Plan(f.Model, p, opt)
 	if err != nil {
 		return err
+	}
+	if c.Plain != "" && r.Valid {
+		f, err := optimize.Stage(c.Plain, plain.Bytes())
+		if err != nil {
+			return err
+		}
+		if err := f.Commit(false); err != nil {
+			return err
+		}
 	}
 	if c.JSON {
 		if err := writeJSON(e.stdout, r); err != nil {

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"io"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -37,6 +38,8 @@ type Options struct {
 	// names of the files begin with ProofName. Empty: none is written.
 	Proofs    string
 	ProofName string
+	// Plain takes a valid plan in plain text; see docs/proofs.md. Nil: it is not written.
+	Plain io.Writer
 	// Context ends the work: [Plan] then fails with its cause. Nil: nothing does.
 	Context context.Context
 }
@@ -89,6 +92,11 @@ func (v *verifier) run() (_ *Report, err error) {
 	}
 	if v.opt.Proofs != "" && v.r.Valid {
 		if err := v.writeProofs(); err != nil {
+			return nil, err
+		}
+	}
+	if v.opt.Plain != nil && v.r.Valid {
+		if err := v.writePlain(v.opt.Plain); err != nil {
 			return nil, err
 		}
 	}

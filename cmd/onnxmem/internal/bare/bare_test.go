@@ -56,7 +56,7 @@ func check(t *testing.T, name string, p *schedule.Problem) (r *schedule.Result, 
 }
 
 // TestTraining: the bounds of all training problems but one are proven; that one rests on a
-// search.
+// search. The checker of plans accepts all of them.
 func TestTraining(t *testing.T) {
 	count := map[string]int{}
 	for _, file := range append(datafolder.Glob(t, "training", "*.json*"), datafolder.Glob(t, "budget", "*.json.gz")...) {
@@ -69,7 +69,8 @@ func TestTraining(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, kind, refused := check(t, filepath.Base(file), p)
+		r, kind, refused := check(t, filepath.Base(file), p)
+		checkPlain(t, filepath.Base(file), p, r)
 		if refused != "" {
 			if kind = "search"; !strings.Contains(refused, "search") || filepath.Base(file) != "convnext_tiny-train-bs1.json.gz" {
 				t.Errorf("%s: no proof: %s", file, refused)
@@ -116,6 +117,7 @@ func TestRandom(t *testing.T) {
 		p := draw(rand.New(rand.NewPCG(seed, 11)))
 		name := fmt.Sprint("seed ", seed)
 		r, kind, refused := check(t, name, p)
+		checkPlain(t, name, p, r)
 		if refused != "" {
 			searched++
 			if kind != "" {
