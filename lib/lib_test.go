@@ -282,3 +282,62 @@ func TestHeader(t *testing.T) {
 		t.Errorf("the package for CMake lacks %s (%v)", want, err)
 	}
 }
+
+// TestExamples: the pass in examples/memory-pass writes the same in C++, built by CMake's package,
+// and in Rust, as in Go.
+func TestExamples(t *testing.T) {
+	dir, err := built()
+	if err != nil {
+		t.Skip(err)
+	}
+	example := filepath.Join("..", "examples", "memory-pass")
+	want, err := os.ReadFile(filepath.Join(example, "four.planned.mlir"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As make lib lays it out.
+	for from, to := range map[string]string{"onnxmem.h": "onnxmem.h", "cmake": "cmake"} {
+		path, err := filepath.Abs(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(dir, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		tool, program string
+		build         [][]string
+	}{
+		{"cmake", "cpp/memory_pass", [][]string{
+			{"cmake", "-B", filepath.Join(dir, "cpp"), "-S", filepath.Join(example, "cpp"), "-D", "CMAKE_PREFIX_PATH=" + dir, "-D", "CMAKE_BUILD_TYPE=Release"},
+			{"cmake", "--build", filepath.Join(dir, "cpp")},
+		}},
+		{"cargo", "rust/release/memory-pass", [][]string{
+			{"cargo", "build", "--quiet", "--release", "--offline", "--manifest-path", filepath.Join(example, "rust", "Cargo.toml"), "--target-dir", filepath.Join(dir, "rust")},
+		}},
+	} {
+		t.Run(c.tool, func(t *testing.T) {
+			if _, err := exec.LookPath(c.tool); err != nil {
+				t.Skipf("no %s: its example is not built", c.tool)
+			}
+			for _, line := range c.build {
+				b := exec.Command(line[0], line[1:]...)
+				b.Env = append(os.Environ(), "ONNXMEM_LIB="+dir)
+				if text, err := b.CombinedOutput(); err != nil {
+					t.Fatalf("%s: %v\n%s", strings.Join(line, " "), err, text)
+				}
+			}
+			in, err := os.Open(filepath.Join(example, "four.mlir"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			run := exec.Command(filepath.Join(dir, c.program))
+			run.Stdin = in
+			if got, err := run.Output(); err != nil || string(got) != string(want) {
+				t.Errorf("%v: %s\nexpected %s", err, got, want)
+			}
+		})
+	}
+}
