@@ -61,7 +61,7 @@ let () =
         let wrong = List.filter_map (fun (ok, what) -> if ok then None else Some what)
             [order, "order or a tensor in no buffer"; buffers, "a buffer"; apart, "an overlap"; peak, "the peak"] in
         if wrong = [] then "right" else "wrong: " ^ String.concat ", " wrong
-      with Wrong what -> "wrong: " ^ what
+      with Wrong what | Sys_error what -> "wrong: " ^ what
     in
     if says <> "right" then bad := true;
     Printf.printf "%s: %s\n" file says

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,12 @@ import (
 // writeProofs writes the proofs of a valid plan to the folder.
 func (v *verifier) writeProofs() (err error) {
 	claims := append([]proof.Claim{v.orderProof(), v.placementProof()}, v.claims...)
+	if t := v.r.Tiered; t != nil && t.SlowTrafficBoundBytes > 0 {
+		claims = append(claims, proof.Claim{Name: "traffic", Bytes: t.SlowTrafficBoundBytes, Refused: "no proof is written of the bound of the traffic: verify has evaluated the prices that it rests on"})
+	}
+	if l := v.r.Limited; l != nil && l.ExtraCostBound != nil && *l.ExtraCostBound > 0 {
+		claims = append(claims, proof.Claim{Name: "extra-time", Refused: "no proof is written of the bound of the extra time, which verify takes as claimed"})
+	}
 	v.r.Proofs, err = proof.Folder(v.opt.Proofs, v.opt.ProofName, claims)
 	return err
 }
@@ -93,41 +100,37 @@ func (v *verifier) placementProof() proof.Claim {
 	return proof.PlacementOf(live, v.r.PeakStep, v.r.ArenaBytes)
 }
 
-// pointProofs are the claims of the rows of a plan for ranges at one point: that no order has a
-// peak below their bound there. Each takes the first certificate that proves as much.
-func (s *scope) pointProofs(list []plan.RangeCertificate, rows []*plan.RangePoint) (claims []proof.Claim) {
+// pointProof is the claim of the rows of a plan for ranges at one point: that no order has a
+// peak below their bound there. It takes the first certificate that proves as much.
+func (s *scope) pointProof(list []plan.RangeCertificate, rows []*plan.RangePoint) []proof.Claim {
 	b := s.bounds(maxPointWork)
 	if b == nil {
 		return nil
 	}
-	p := s.model(b)
-	for _, row := range rows {
-		var given []proof.Certificate
-		for _, x := range list {
-			bound := row.LowerBoundBytes
-			if proven(b, x, bound) < bound {
-				continue
-			}
-			c := proof.Certificate{Bytes: bound, Last: x.Kind == plan.CertificateLast}
-			for _, step := range x.Steps {
-				c.Set = append(c.Set, int32(step))
-			}
-			if slices.Sort(c.Set); x.Kind == plan.CertificateFirst {
-				c.Set = b.Widened(c.Set, bound)
-			}
-			given = append(given, c)
+	row := slices.MaxFunc(rows, func(x, y *plan.RangePoint) int { return cmp.Compare(x.LowerBoundBytes, y.LowerBoundBytes) })
+	bound := row.LowerBoundBytes
+	var given []proof.Certificate
+	for _, x := range list {
+		if proven(b, x, bound) < bound {
+			continue
 		}
-		c := s.told(proof.OrderOf(p, given, row.LowerBoundBytes, s.Identity()))
-		c.Name = "order"
-		at := ""
-		for _, name := range sortedKeys(row.Dims) {
-			c.Name += fmt.Sprintf(".%s-%d", plainName(name), row.Dims[name])
-			at += fmt.Sprintf(", %s=%d", graph.Short(name), row.Dims[name])
+		c := proof.Certificate{Bytes: bound, Last: x.Kind == plan.CertificateLast}
+		for _, step := range x.Steps {
+			c.Set = append(c.Set, int32(step))
 		}
-		c.Says = strings.TrimPrefix(at, ", ") + ": " + c.Says
-		claims = append(claims, c)
+		if slices.Sort(c.Set); x.Kind == plan.CertificateFirst {
+			c.Set = b.Widened(c.Set, bound)
+		}
+		given = append(given, c)
 	}
-	return claims
+	c := s.told(proof.OrderOf(s.model(b), given, bound, s.Identity()))
+	at := ""
+	for _, name := range sortedKeys(row.Dims) {
+		c.Name += fmt.Sprintf(".%s-%d", plainName(name), row.Dims[name])
+		at += fmt.Sprintf(", %s=%d", graph.Short(name), row.Dims[name])
+	}
+	c.Says = strings.TrimPrefix(at, ", ") + ": " + c.Says
+	return []proof.Claim{c}
 }
 
 // plainName is a name as part of that of a file.

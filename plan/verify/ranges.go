@@ -736,7 +736,7 @@ func (c *pointChecker) bound(w *verifier, works []int64, point int, p *pointResu
 		least = max(least, row.LowerBoundBytes)
 	}
 	if rows := c.rows[point]; c.v.opt.Proofs != "" && len(rows) > 0 {
-		p.claims = s.pointProofs(c.r.Certificates, rows)
+		p.claims = s.pointProof(c.r.Certificates, rows)
 	}
 	b := s.bounds(maxPointWork)
 	if b == nil {
