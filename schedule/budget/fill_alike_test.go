@@ -41,6 +41,18 @@ func TestFewerLayers(t *testing.T) {
 	}
 }
 
+// Where layers repeat, a deep limit between two steps of 5 % has a plan of its own.
+func TestDeepLimitsOfLayersAlike(t *testing.T) {
+	s, peak := solver(t, readData(t, "vit_b_16-train-bs32"), Options{Part: 4})
+	if !s.findCopies() {
+		t.Fatal("no copies found")
+	}
+	x, lower := s.Solve(context.Background(), peak/1000*125), s.Solve(context.Background(), peak/100*10)
+	if x.Feasible != Found || x.PeakBytes < peak/100*11 || lower.Feasible == Found && x.ExtraCost >= lower.ExtraCost {
+		t.Errorf("at 12.5 %%: %v, peak %d of %d, %.2f %% more time; at 10 %%: %v, %.2f %%", x.Feasible, x.PeakBytes, peak, x.ExtraPercent, lower.Feasible, lower.ExtraPercent)
+	}
+}
+
 // An impossible limit is answered with the lowest plan near the bound, not with the peak without a limit.
 func TestLowestOfLayersAlike(t *testing.T) {
 	p := readData(t, "vit_b_16-train-bs32")

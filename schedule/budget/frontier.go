@@ -15,6 +15,10 @@ const (
 	gridLast = 5
 )
 
+// deepGrid are further limits of the grid, in per cent, where a stretch repeats: so far down a step of the
+// grid may take half as much time again.
+var deepGrid = []int64{12, 9, 8, 7, 6}
+
 // fill searches for plans on a grid of limits that depends on the problem alone. All
 // plans go into the archive, which then serves any limit.
 //
@@ -126,8 +130,16 @@ func (s *Solver) grid() (grid []int64) {
 	if s.limits != nil {
 		return slices.Clone(s.limits)
 	}
+	var percents []int64
+	for percent := int64(100 - gridStep); percent >= gridLast; percent -= gridStep {
+		percents = append(percents, percent)
+	}
+	if s.copies != nil {
+		percents = append(percents, deepGrid...)
+		slices.SortFunc(percents, func(a, b int64) int { return cmp.Compare(b, a) })
+	}
 	steps := func(of, above int64) {
-		for percent := int64(100 - gridStep); percent >= gridLast; percent -= gridStep {
+		for _, percent := range percents {
 			if limit := of/100*percent + of%100*percent/100; limit > above {
 				grid = append(grid, limit)
 			}
