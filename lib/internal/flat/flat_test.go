@@ -1,12 +1,15 @@
 package flat
 
 import (
+	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -97,5 +100,76 @@ func TestParts(t *testing.T) {
 	g.Parent, g.Offset = []int32{3, -1, -1, -1}, nil
 	if _, err := g.Order(t.Context(), schedule.EffortDefault); err == nil || !strings.Contains(err.Error(), "reads the other") {
 		t.Errorf("a range of a tensor that it has nothing to do with: %v", err)
+	}
+}
+
+// TestOddNumbers: arrays of any numbers give an answer that the verifier accepts, or an error.
+func TestOddNumbers(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	odd := []int64{0, 0, 0, 1, 1, 2, 3, 4, 5, 8, -1, math.MaxInt32, math.MinInt32, math.MaxInt64, math.MinInt64, math.MaxInt64 / 2, 1 << 40}
+	draw := func(n, most int) (list []int64) {
+		for range n {
+			list = append(list, odd[r.IntN(most)])
+		}
+		return list
+	}
+	small := func(list []int64) (out []int32) {
+		for _, x := range list {
+			out = append(out, int32(x))
+		}
+		return out
+	}
+	answered := 0
+	for range 5000 {
+		n, most := 1+r.IntN(4), 5+r.IntN(len(odd)-4)
+		b := Buffers{
+			Lower: draw(n, most), Upper: draw(n, len(odd)), Size: draw(n, most), Common: odd[r.IntN(most)], Alignment: draw(n, most),
+			Capacity: draw(1+r.IntN(2), most),
+		}
+		if r.IntN(2) == 0 {
+			b.Fixed, b.Hint = draw(n, most), draw(n, most)
+		}
+		if r.IntN(3) == 0 {
+			b.Pool, b.Alignment = small(draw(n, 11)), nil
+		}
+		if r.IntN(3) == 0 {
+			b.GapBegin, b.GapLower, b.GapUpper, b.GapFrom, b.GapTo = append([]int64{0}, draw(n, 5)...), draw(2, most), draw(2, most), draw(2, most), draw(2, most)
+		}
+		p, err := b.Pack(t.Context(), alloc.EffortFast)
+		var refused *Refused
+		if err != nil && !errors.As(err, &refused) {
+			t.Fatalf("%+v: %v", b, err)
+		}
+		if err != nil || slices.ContainsFunc(p.Pools, func(p Packed) bool { return p.Fits < 1 }) {
+			continue
+		}
+		answered++
+		if _, err := b.Verify(p.Offsets, p.Pool); err != nil {
+			t.Fatalf("%+v: %+v: %v", b, p, err)
+		}
+	}
+	for range 5000 {
+		n, m, most := r.IntN(4), r.IntN(4), 5+r.IntN(len(odd)-4)
+		g := Graph{
+			Nodes: n, Workspace: draw(n, most), Cost: draw(n, most), Size: draw(m, most), Producer: small(draw(m, 11)),
+			ConsumerBegin: append([]int64{0}, draw(m, 8)...), Consumer: small(draw(4, 8)), ReuseBegin: append([]int64{0}, draw(m, 6)...), Reuse: small(draw(3, 8)),
+		}
+		if r.IntN(2) == 0 {
+			g.Parent, g.Offset = small(draw(m, 11)), draw(m, most)
+		}
+		o, err := g.Order(t.Context(), schedule.EffortFast)
+		if err != nil {
+			continue
+		}
+		answered++
+		if v, err := g.VerifyOrder(t.Context(), o.Order, o.Certificates, true); err != nil || v.Bytes != o.Peak {
+			t.Fatalf("%+v: %+v: %+v, %v", g, o, v, err)
+		}
+		if _, err := g.Below(t.Context(), Goal{Limit: units.Limit{Percent: 50}}, schedule.EffortFast); err != nil && !errors.As(err, new(*Refused)) {
+			t.Fatalf("%+v: %v", g, err)
+		}
+	}
+	if answered < 300 {
+		t.Errorf("%d answers", answered)
 	}
 }
