@@ -6,6 +6,7 @@ tested, too.
 
 import _thread
 import contextlib
+import importlib
 import importlib.util
 import io
 import os
@@ -72,6 +73,15 @@ class Command(Folder):
         named = {"ONNXMEM_COMMAND": str(self.folder / "nothing")}
         with mock.patch.dict(os.environ, named), self.assertRaisesRegex(onnxmem.NotInstalled, "nothing: not found"):
             onnxmem.version()
+
+
+class ExecuTorch(unittest.TestCase):
+    def test_is_imported_when_it_is_used(self) -> None:
+        importlib.import_module("onnxmem.executorch")
+        if importlib.util.find_spec("executorch") is not None:
+            self.skipTest("executorch is installed: crosscheck/run executorch tests it")
+        with self.assertRaisesRegex(ModuleNotFoundError, "executorch"):
+            importlib.import_module("onnxmem.executorch").memory_planning()
 
 
 class Optimize(Folder):
