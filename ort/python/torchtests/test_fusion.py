@@ -17,10 +17,13 @@ from torch._dynamo.backends.debugging import boxed_nop
 from torch._inductor import config
 from torch._inductor.decomposition import select_decomp_table
 from torch.nn import functional
+from torch.utils import _pytree as pytree
 
 import onnxmem_torch
 from onnxmem_torch._costs import DEFAULT
 from onnxmem_torch._fusion import Fused, rejoin
+from onnxmem_torch._prepare import copied
+from onnxmem_torch._rebuild import _mask
 from onnxmem_torch._step import Step
 
 Parts = tuple[fx.GraphModule, fx.GraphModule]
@@ -136,6 +139,23 @@ class TestFused(unittest.TestCase):
         self.assertEqual(len([n for n in backward.graph.find_nodes(op="placeholder") if n.name.startswith("primals_") and n.meta["val"].dim() == 4]), 6)
         for a, b in zip(plain, ours, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+
+    def test_only_results_that_are_read_are_made(self) -> None:
+        """Of a convolution's gradients, a further run makes those alone that are read there."""
+        _, ((_, backward),), _ = step(min_cut_rematerialization_partition, *image())
+        graph = copied(backward.graph)
+        gradients = graph.find_nodes(op="call_function", target=torch.ops.aten.convolution_backward.default)
+        weights = {u for n in gradients for u in n.users if u.args[1] == 1}
+        graph.output_node().args = (tuple(None if x in weights else x for x in pytree.arg_tree_leaves(*graph.output_node().args)),)
+        graph.eliminate_dead_code()
+        _mask(graph)
+        self.assertEqual([n.args[-1] for n in gradients], [[False, False, True], *[[True, False, True]] * 4][::-1])
+        values = [n.meta["val"] for n in graph.find_nodes(op="placeholder")]
+        inputs = [torch.randn(v.shape, dtype=v.dtype) if v.is_floating_point() else torch.zeros(v.shape, dtype=v.dtype) for v in values]
+        whole, fewer = (fx.GraphModule(backward, g)(*inputs) for g in (backward.graph, graph))
+        self.assertEqual(len([x for x in fewer if x is None]), len(weights) + len([x for x in whole if x is None]))
+        for x, y in zip(pytree.tree_leaves(whole), fewer, strict=True):
+            self.assertTrue(y is None or torch.equal(x, y))
 
     def test_the_graphs_of_a_partition_are_one_step(self) -> None:
         """Joined and cut again in its own order, a partition has the same operators."""

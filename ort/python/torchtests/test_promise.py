@@ -20,7 +20,7 @@ from torch._inductor import memory
 from torch.nn import functional
 
 import onnxmem_torch
-from onnxmem_torch import _lowering
+from onnxmem_torch import _lowering, _partition
 from onnxmem_torch._planner import Plan
 from onnxmem_torch._plans import Plans
 
@@ -178,6 +178,18 @@ class TestPromise(unittest.TestCase):
                     step.forward(partitioner)
                     strides = step.backward(partitioner)
                 self.assertEqual([tuple(s) for s in strides if s is not None and len(s) == 4], [p.stride() for p in model.parameters() if p.dim() == 4])
+
+    def test_only_shapes_of_pooled_images_are_kept(self) -> None:
+        """The gradient of an average pooling reads the shape of its input. What is handed over and not read would count to the end."""
+        pooled = 4 * 16 * 32 * 32 * 4  # bytes
+        with torch.device("meta"):
+            network = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.SiLU(), nn.AvgPool2d(2), nn.Conv2d(16, 16, 3), nn.Flatten(), nn.Linear(16 * 14 * 14, 10))
+            step = Step(Loss(network), (torch.empty(4, 3, 32, 32), torch.empty(4, dtype=torch.long)))
+        found = step.report(onnxmem_torch.Partitioner())
+        with unittest.mock.patch.object(_partition, "unread"):
+            whole = step.report(onnxmem_torch.Partitioner())
+        assert found.kernels_bytes is not None and whole.kernels_bytes is not None
+        self.assertEqual(whole.kernels_bytes - found.kernels_bytes, pooled)
 
     def test_a_missed_limit_has_a_bound_of_the_same_kernels(self) -> None:
         """What every plan needs is never more than the smallest plan has."""

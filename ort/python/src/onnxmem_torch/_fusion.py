@@ -185,7 +185,12 @@ class Fused:
         return homes
 
     def _pays(self, operator: int, kernels: int) -> bool:
-        """Whether it moves fewer bytes to write what an operator makes than to compute it in each of several kernels."""
+        """Whether it moves fewer bytes to write what an operator makes than to compute it in each of several kernels.
+
+        Inductor's code for a processor writes masks element by element, which never pays.
+        """
+        if any(t is not None and t.dtype == torch.bool and t.device.type == "cpu" for t in tensors(self.step.kernels[operator])):
+            return False
         needs = sum(self._needs[operator].values())
         made: int = sum(self.step.tensors[t]["bytes"] for t in self._makes[operator])
         return kernels * needs > needs + made + kernels * made

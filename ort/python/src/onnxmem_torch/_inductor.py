@@ -125,8 +125,8 @@ def _load(ahead: _Kernels, after: _Kernels, count: int, inputs: list[str], clone
     for name, size, first, last in ahead.buffers:
         made[name] = len(blocks)
         stop = boundary - 1 if last is None else last
-        if name in given:
-            stop = boundary + after.read.get(copies.get(name, ""), 0)
+        if name in given:  # what no kernel reads is in the caller's hands to the end
+            stop = boundary + after.read.get(copies[name], len(after.titles) - 1) if name in copies else boundary
         blocks.append(Block(ahead.titles[max(first, 0)], size, max(first, 0), end if name in returned else stop))
     later: dict[str, int] = {}
     for name, size, first, last in after.buffers:

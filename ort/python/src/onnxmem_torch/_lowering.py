@@ -45,8 +45,8 @@ class Lowering:
         taken = [n.name for n in backward.graph.find_nodes(op="placeholder") if not behind(n)]
         #: The inputs of the backward pass that are in the caller's hands, too.
         self.held = tuple(name for name in taken if handed.get(name, set()) & held)
-        #: What the forward pass leaves that Inductor's account of the backward pass leaves out.
-        self.left_bytes = self._results_bytes = sum(_bytes(o) for o in held.difference(*handed.values()))
+        self._results_bytes = sum(_bytes(o) for o in held.difference(*handed.values()))
+        self._copies_bytes = self._unread_bytes = 0
         outputs = [*made, *saved]
         inputs = {i: n for i, n in enumerate(outputs) if i >= count and isinstance(n, fx.Node) and n.op == "placeholder"}
         self._inputs = {i: sum(nbytes(t) for t in tensors(n) if t is not None) for i, n in inputs.items()}
@@ -59,7 +59,16 @@ class Lowering:
         """
         self.forward_bytes = peak
         copies = {outputs[i]: size for i, size in self._inputs.items() if outputs[i] and outputs[i] not in inputs}
-        self.left_bytes = self._results_bytes + sum(copies.values())
+        self._copies_bytes = sum(copies.values())
+
+    def backward(self, unread: int) -> None:
+        """Take the bytes that the backward pass is handed, but none of its kernels reads."""
+        self._unread_bytes = unread
+
+    @property
+    def left_bytes(self) -> int:
+        """What is there while the backward pass runs that Inductor's account of it leaves out."""
+        return self._results_bytes + self._copies_bytes + self._unread_bytes
 
     def needed(self) -> int:
         """Return the peak of the passes that were lowered: one may come from a cache, or follow later."""

@@ -24,6 +24,7 @@ from ._lowering import Lowering, mark, marked
 from ._planner import planner
 from ._plans import PlannedStep, Plans
 from ._rebuild import hand_over, order, split
+from ._shapes import unread
 from ._step import Unsupported
 from ._updates import Updates, lower
 
@@ -176,6 +177,8 @@ class Partitioner(CustomPartitionerFn):
         self, gm: fx.GraphModule, joint_inputs: Sequence[object], compiler: str, num_fwd_outputs: int, static: Optional[list[int]]
     ) -> tuple[Parts, Report]:
         """Return a partition of the graph by a plan."""
+        if compiler == "inductor":
+            unread(gm.graph)
         plans = Plans(self, gm, num_fwd_outputs, compiler == "inductor")
         if compiler == "inductor" and self.updates is not None:
             lower()

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: How much larger than the smallest a plan may be that is named beside it, because it costs far less.
 _NEAR = 1.05
+#: How much of a limit copies of inputs may fill that stay from pass to pass: kernels may need more than planned.
+_FILLED = 0.95
 
 
 @dataclass
@@ -105,27 +107,40 @@ class Plans:
         copies, peak, found = sum(self.copies.values()), kernels.peak(), self._plan(kernels.problem())
         assert found.peak_bytes is not None
         ours, warning = asked.updates is not None or found.peak_bytes < 0.99 * peak, None
-        copies = 0 if asked.updates is not None else copies  # an update writes to the parameter, not to a copy
+        handed = self._handed(0) if asked.updates is not None else {}  # an update writes to the parameter, not to a copy
+        copies -= sum(handed.values())
         if not ours:  # of min-cut's gradients, autograd copies one after the other at the end
             copies += max((nbytes(n.meta["val"]) for n in settled), default=0)
         peak = found.peak_bytes if ours else peak
         if asked.extra is not None or (limit is not None and peak + copies > limit):
-            ours, copies = True, 0
+            ours = True
             problem = self._problem(kernels)
             found = self._within(problem, kernels.share) if limit is None else self._plan(problem, limit, least=True)
             if limit is not None and not _meets(found, limit):
                 warning = self._missed(kernels, found, limit)
                 if warning is None:
                     return None
+            assert found.peak_bytes is not None
+            handed = self._handed(0 if limit is None or asked.updates is not None else int(_FILLED * limit) - found.peak_bytes)
+            copies = sum(self.copies.values()) - sum(handed.values())
         assert found.peak_bytes is not None
         report = self._report(found, kernels.share, copies + (found.peak_bytes if ours else peak), warning)
         if not ours:
             return PlannedKernels(None, kernels.step, report)
         steps = found.steps or []
         planned = order(kernels.step, kernels.steps(steps), kernels.kept() | kernels.products(steps))
-        if not copies:
-            hand_over(planned, self.copies)
+        hand_over(planned, handed)
         return PlannedKernels(planned, kernels.step, report)
+
+    def _handed(self, room: int) -> dict[str, int]:
+        """Return the inputs that are handed over as they are, and copied again: those of which no copy fits into the room, the largest first."""
+        handed: dict[str, int] = {}
+        for name, size in sorted(self.copies.items(), key=lambda c: -c[1]):
+            if size <= room:
+                room -= size
+            else:
+                handed[name] = size
+        return handed
 
     def _missed(self, kernels: Fused, found: Plan, limit: int) -> Optional[str]:
         """Say by how much the smallest plan of kernels misses the limit; None if a plan of operators is smaller."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
@@ -118,7 +119,22 @@ def order(step: Step, steps: Sequence[int], kept: Collection[fx.Node] = ()) -> P
     output = o.graph.output((*forward, *backward))
     output.meta = dict(step.graph.output_node().meta)
     o.graph.eliminate_dead_code()
+    _mask(o.graph)
     return Planned(o.graph, o.backward, forward, backward)
+
+
+def _mask(graph: fx.Graph) -> None:
+    """Let operators make only those of their results that are read: of a gradient that runs again, often one."""
+    for n in graph.nodes:
+        schema = getattr(n.target, "_schema", None) if n.op == "call_function" else None
+        place = next((k for k, a in enumerate(schema.arguments) if a.name == "output_mask"), len(n.args)) if schema else len(n.args)
+        if place == len(n.args) or not all(u.target is operator.getitem for u in n.users):
+            continue
+        taken = {u.args[1] for u in n.users}
+        mask = [asked and k in taken for k, asked in enumerate(n.args[place])]
+        if mask != list(n.args[place]):
+            n.update_arg(place, mask)
+            n.meta = {**n.meta, "val": tuple(v if asked else None for v, asked in zip(n.meta["val"], mask))}
 
 
 def hand_over(planned: Planned, names: Collection[str]) -> None:

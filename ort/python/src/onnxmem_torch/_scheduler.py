@@ -23,6 +23,7 @@ from onnxmem._command import version
 from torch._inductor import memory
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 from torch._inductor.dependencies import StarDep
+from torch._inductor.ir import TensorBox
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
@@ -100,6 +101,8 @@ class OrderPass(CustomSchedulerPass):
         if not nodes or (len(nodes) < 2 and planned is None):
             return nodes
         try:
+            if planned is not None and V.graph.is_backward:
+                planned.backward(_unread(nodes))
             held = planned.held if planned is not None and V.graph.is_backward else ()
             room = None if planned is None else planned.room(V.graph.is_backward)
             order, report = best_order(nodes, self.effort, held, room)
@@ -321,6 +324,13 @@ def results_of(b: Any) -> list[Any]:
     """List the results of an operator with several, whose buffer b is a tuple: buffers that others allocate."""
     takers = {id(u.node): u.node for u in b.users if hasattr(u.node, "get_outputs") and u.node.get_name() != "OUTPUT"}
     return [p for n in takers.values() for p in n.get_outputs() if p.mpi_buffer.size_free and not p.mpi_buffer.size_alloc]
+
+
+def _unread(nodes: list[Any]) -> int:
+    """Return the bytes of the inputs that no kernel reads: they are in the caller's hands to the end."""
+    read = {d.name for n in nodes for d in n.read_writes.reads}
+    inputs = [StarDep(name) for name in V.graph.graph_inputs if name not in read]
+    return sum(d.numbytes_hint() for d in inputs if not memory.is_nonfreeable_buffers(d) and isinstance(V.graph.graph_inputs[d.name], TensorBox))
 
 
 def output_names() -> list[str]:
