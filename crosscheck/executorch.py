@@ -23,7 +23,7 @@ from executorch.runtime import Runtime
 
 from . import executorch_networks
 
-_SUBSET = ("branches", "llama")
+_SUBSET = ("branches",)
 
 
 def _ways():
@@ -85,7 +85,7 @@ def table_row(r):
 def main():
     parser = argparse.ArgumentParser(prog="crosscheck/run executorch", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these networks")
-    parser.add_argument("--subset", action="store_true", help="the tests, and the smallest networks")
+    parser.add_argument("--subset", action="store_true", help="the tests, and the smallest network")
     parser.add_argument("--table", action="store_true", help="print a table in Markdown")
     args = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -197,9 +199,13 @@ func installable(t *testing.T, host target, dir string) string {
 			t.Fatal(err)
 		}
 	}
-	path, _, err := c.wheel().write(dir, "v1.2.3")
+	path, packed, err := c.writeWheel(dir, "v1.2.3")
 	if err != nil {
 		t.Fatal(err)
+	}
+	text := fileOf(t, packed, "onnxmem-1.2.3.dist-info/sboms/onnxmem.cyclonedx.json")
+	if sum := fmt.Sprintf("%x", sha256.Sum256(c.planner)); strings.Contains(text, sum) != (c.planner != nil) {
+		t.Errorf("libonnxmem of %d bytes, and a bill of materials:\n%s", len(c.planner), text)
 	}
 	return path
 }

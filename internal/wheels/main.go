@@ -66,7 +66,7 @@ func build(out, version, zig string, archives bool, platforms []string) error {
 				fmt.Printf("%s: the wheel is without libonnxmem, which does not link here: %s\n", t, lastLine(err))
 			}
 		}
-		files := []func() (string, []byte, error){func() (string, []byte, error) { return c.wheel().write(out, version) }}
+		files := []func() (string, []byte, error){func() (string, []byte, error) { return c.writeWheel(out, version) }}
 		if archives {
 			files = append(files, func() (string, []byte, error) { return c.archive(out, version) })
 		}
@@ -94,6 +94,8 @@ type built struct {
 	target
 	binary   []byte
 	licenses []entry
+	parts    []component // of the command
+	python   string      // the version
 	sbom     []byte
 	planner  []byte // libonnxmem; nil: it is left out
 }
@@ -107,25 +109,27 @@ func (t target) build(version string) (c built, err error) {
 	if c.binary, err = compile(t, version); err != nil {
 		return c, err
 	}
-	parts, err := contents(c.binary, c.licenses)
-	if err != nil {
+	if c.parts, err = contents(c.binary, c.licenses); err != nil {
 		return c, fmt.Errorf("%s: %w", t, err)
 	}
-	python, err := pythonVersion(version)
-	if err != nil {
+	if c.python, err = pythonVersion(version); err != nil {
 		return c, err
 	}
-	c.sbom, err = command.sbom(python, c.binary, parts)
+	c.sbom, err = command.sbom(c.python, c.binary, c.parts)
 	return c, err
 }
 
-// wheel is the wheel of a built command.
-func (c built) wheel() wheel {
+// writeWheel writes the wheel of a built command into a folder.
+func (c built) writeWheel(out, version string) (path string, packed []byte, err error) {
 	w := wheel{about: command, tags: c.tags, command: c.command(), binary: c.binary, licenses: c.licenses, sbom: c.sbom}
 	if c.planner != nil {
 		w.module = []entry{{"onnxmem/" + c.plannerName(), c.planner, 0o755}}
+		// Its modules are among those of the command.
+		if w.sbom, err = command.sbom(c.python, c.binary, c.parts, w.module...); err != nil {
+			return "", nil, err
+		}
 	}
-	return w
+	return w.write(out, version)
 }
 
 // write adds what all wheels have, and writes the wheel into a folder.

@@ -100,7 +100,7 @@ func release(t *testing.T, host target) (files map[string][]byte, binary []byte)
 		}
 		files[filepath.Base(path)] = packed
 	}
-	add(c.wheel().write(out, "v1.2.3"))
+	add(c.writeWheel(out, "v1.2.3"))
 	add(c.archive(out, "v1.2.3"))
 	if cc, err := exec.LookPath("cc"); err == nil {
 		add(host.writeRuntime(out, "v1.2.3", []string{cc}))

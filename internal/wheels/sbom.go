@@ -37,8 +37,9 @@ type component struct {
 	Version    string        `json:"version"`
 	Hashes     []bomHash     `json:"hashes,omitempty"`
 	Licenses   []bomLicense  `json:"licenses"`
-	URL        string        `json:"purl"`
+	URL        string        `json:"purl,omitempty"`
 	Properties []bomProperty `json:"properties,omitempty"`
+	Files      []component   `json:"components,omitempty"` // other binaries of the same parts
 }
 
 type bomHash struct {
@@ -65,14 +66,17 @@ type dependency struct {
 func (p pkg) sbomName() string { return p.name + ".cyclonedx.json" }
 
 // sbom lists what a binary is made of: ours as the main component, and the components that it
-// contains. version is of Python's kind.
-func (p pkg) sbom(version string, binary []byte, parts []component) ([]byte, error) {
+// contains. version is of Python's kind. others are binaries that are made of the same, or of some.
+func (p pkg) sbom(version string, binary []byte, parts []component, others ...entry) ([]byte, error) {
 	main := component{
 		Type: "application", Ref: "pkg:pypi/" + p.name + "@" + strings.ReplaceAll(version, "+", "%2B"), Name: p.name, Version: version,
-		Hashes:   []bomHash{{"SHA-256", fmt.Sprintf("%x", sha256.Sum256(binary))}},
+		Hashes:   digest(binary),
 		Licenses: []bomLicense{{"Apache-2.0"}},
 	}
 	main.URL = main.Ref
+	for _, o := range others {
+		main.Files = append(main.Files, component{Type: "file", Ref: o.name, Name: o.name, Version: version, Hashes: digest(o.data), Licenses: main.Licenses})
+	}
 	b := bom{
 		Schema: "http://cyclonedx.org/schema/bom-1.6.schema.json", Format: "CycloneDX", Spec: "1.6", Version: 1,
 		Metadata: bomMetadata{main}, Components: parts, Dependencies: []dependency{{Ref: main.Ref}},
@@ -90,6 +94,11 @@ func (p pkg) sbom(version string, binary []byte, parts []component) ([]byte, err
 	b.Serial = fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", s[:4], s[4:6], s[6:8], s[8:10], s[10:16])
 	text, err = json.MarshalIndent(b, "", " ")
 	return append(text, '\n'), err
+}
+
+// digest is that of a file.
+func digest(data []byte) []bomHash {
+	return []bomHash{{"SHA-256", fmt.Sprintf("%x", sha256.Sum256(data))}}
 }
 
 // contents returns the components of the command: Go's standard library and the modules, as
