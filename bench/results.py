@@ -63,6 +63,8 @@ PEERS = "crosscheck/run peers bench/peers.py"
 
 EDGE = "make crosscheck ARGS='--kind edge --kind tigris --markdown'"
 
+LARGE = "crosscheck/run bench/large.py"
+
 CORPUS = "make -s build && crosscheck/run corpus trace build/corpus >&2 && crosscheck/run corpus order build/corpus"
 
 TABLES = (
@@ -119,6 +121,8 @@ TABLES = (
     Table("solvers/anytime", "crosscheck/run bench/solvers.py anytime", slow="20 minutes, OR-tools", timed=True),
     Table("solvers/paper", "crosscheck/run bench/solvers.py paper"),
     Table("tools/page", "go test ./report -count 1 -run TestPageSize -v; go test -C report/browser -count 1 -run TestBrowser -v", gobench.report_pages, slow="Chromium", timed=True),
+    Table("large/cards", LARGE, slow="half an hour, ONNX"),
+    Table("large/beside", LARGE, slow="half an hour, ONNX"),
     Table("precision/peaks", "bench/precision.py", slow="half an hour"),
     Table("training-memory/networks", "bench/training.py --effort default", timed=True),
     Table("training-memory/lean", "bench/lean.py --effort default", slow="some minutes"),
