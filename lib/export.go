@@ -29,10 +29,12 @@ func buffersOf(b *C.onnxmem_buffers) (*flat.Buffers, error) {
 		gaps, err = total("gap_begin", b.gap_begin, b.count)
 	}
 	pools := max(b.pool_count, 1)
+	if pools > mostPools {
+		return nil, usagef("pool_count: expected at most %d, found %d", mostPools, pools)
+	}
 	if err := errors.Join(
 		need("lower", b.lower, b.count), need("upper", b.upper, b.count), need("size", b.size, b.count), err,
 		need("gap_lower", b.gap_lower, gaps), need("gap_upper", b.gap_upper, gaps), need("gap_from", b.gap_from, gaps), need("gap_to", b.gap_to, gaps),
-		need("pool_count", b, pools),
 	); err != nil {
 		return nil, err
 	}
@@ -109,8 +111,8 @@ func goVerifyPack(b *C.onnxmem_buffers, offsets *C.int64_t, pools *C.int32_t, pa
 
 // graphOf returns the graph of C.
 func graphOf(g *C.onnxmem_graph) (*flat.Graph, error) {
-	if g.node_count > most || g.tensor_count > most {
-		return nil, usagef("graph: expected at most %d nodes and tensors, found %d and %d", most, g.node_count, g.tensor_count)
+	if g.node_count > mostNodes || g.tensor_count > mostNodes {
+		return nil, usagef("graph: expected at most %d nodes and tensors, found %d and %d", mostNodes, g.node_count, g.tensor_count)
 	}
 	n, m := g.node_count, g.tensor_count
 	writes, err1 := total("write_begin", g.write_begin, n)

@@ -24,6 +24,10 @@ import (
 // most is the largest number of elements of an array.
 const most = 1 << 31
 
+// mostNodes is the largest number of nodes and of tensors, of which a list needs no array and
+// each takes some hundred bytes; mostPools that of pools, each of which goes through all buffers.
+const mostNodes, mostPools = 1 << 24, 1 << 10
+
 // usage is an argument that is wrong, whatever the arrays hold.
 type usage string
 

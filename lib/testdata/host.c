@@ -336,6 +336,9 @@ static void run_errors(void) {
 	b.pool = pool;
 	b.pool_count = 2;
 	EXPECT(ONNXMEM_REFUSED, "pools", pack(&b, NULL, offsets, packed, NULL, NULL, error, sizeof error));
+	b.pool_count = 1u << 31;
+	EXPECT(ONNXMEM_USAGE, "pool_count: expected at most", pack(&b, NULL, offsets, packed, NULL, NULL, error, sizeof error));
+	b.pool_count = 0;
 	b.pool = NULL;
 	onnxmem_options o = {.struct_size = sizeof o, .effort = 3};
 	EXPECT(ONNXMEM_USAGE, "effort", pack(&b, &o, offsets, packed, NULL, NULL, error, sizeof error));
@@ -354,6 +357,9 @@ static void run_errors(void) {
 	EXPECT(ONNXMEM_FAILED, "node 1 reads tensor 0", verify_order(&g, NULL, back_and_forth, NULL, 0, NULL, error, sizeof error));
 	onnxmem_certificate wrong = {.kind = 0, .bytes = 5, .node_count = 1, .nodes = producer};
 	EXPECT(ONNXMEM_FAILED, "certificate 0", verify_order(&g, NULL, order, &wrong, 1, NULL, error, sizeof error));
+	g.node_count = 1u << 31;
+	EXPECT(ONNXMEM_USAGE, "graph: expected at most", order_nodes(&g, NULL, order, &ordered, error, sizeof error));
+	g.node_count = 2;
 	begin[0] = 1;
 	EXPECT(ONNXMEM_REFUSED, "consumers", order_nodes(&g, NULL, order, &ordered, error, sizeof error));
 	puts("refused");

@@ -410,6 +410,25 @@ class Arrays(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "size: expected integers of 64 bits"):
             onnxmem.pack(lower=[0], upper=[1], size=[1.5])  # type: ignore[list-item]
 
+    def test_every_number_is_checked(self) -> None:
+        four: Any = {"lower": [0, 0, 1, 2], "upper": [2, 2, 3, 4], "size": [4, 2, 1, 4]}
+        cases = (
+            (lambda: onnxmem.pack(**four, capacity=[]), "capacity: expected one at least"),
+            (lambda: onnxmem.pack(**four, capacity=-1), "capacity: expected 0 to 9223372036854775807, found -1"),
+            (lambda: onnxmem.pack(**four, capacity=2**64 + 7), "capacity: expected"),
+            (lambda: onnxmem.pack(**four, alignment=2**64 + 1), "alignment: expected"),
+            (lambda: onnxmem.pack(**four, time_limit=-1), "time_limit: expected"),
+            (lambda: onnxmem.pack(**four, time_limit=float("nan")), "time_limit: expected"),
+            (lambda: onnxmem.order(**{**GRAPH, "nodes": 2**64 + 4}), "nodes: expected 0 to"),
+            (lambda: onnxmem.limit(2**64 + 14, **GRAPH), "limit: expected"),
+            (lambda: onnxmem.limit(14, **GRAPH, host_link=2**64 + 1), "host_link: expected"),
+            (lambda: onnxmem.limit("8GiB", **GRAPH), "limit '8GiB': expected bytes"),
+        )
+        for where in (contextlib.nullcontext, self.by_command):
+            for case, text in cases:
+                with self.subTest(text, where=where), where(), self.assertRaisesRegex(ValueError, text):
+                    case()
+
     def test_numpy(self) -> None:
         if not NUMPY:
             self.skipTest("no numpy: arrays of it are not tested")
@@ -425,6 +444,11 @@ class Arrays(unittest.TestCase):
         self.assertEqual(list(onnxmem.pack(**wide).offsets), want)
         begin, items = numpy.array([0, 2, 3, 4]), numpy.array([1, 2, 3, 3], numpy.int32)
         self.assertEqual(onnxmem.order(**{**GRAPH, "consumers": (begin, items)}), onnxmem.order(**GRAPH))
+        for last in (3, 400, 1 << 30):  # nothing behind the elements is read
+            with self.assertRaisesRegex(ValueError, f"consumers: expected lists that begin at 0 and end at 4.*and {last}"):
+                onnxmem.order(**{**GRAPH, "consumers": (numpy.array([0, 2, 3, last]), items)})
+        self.assertEqual(onnxmem.pack(**lists, capacity=numpy.int64(2_000_000), alignment=numpy.int32(8)).fits, True)
+        self.assertEqual(onnxmem.order(**{**GRAPH, "nodes": numpy.int64(4)}), onnxmem.order(**GRAPH))
 
     def test_pools(self) -> None:
         if self.library is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import operator
 from collections.abc import Sequence
 from typing import Any, Protocol, Union
 
@@ -61,20 +62,35 @@ class Numbers:
         if values is None:
             return None, None
         if isinstance(values, tuple) and len(values) == 2 and hasattr(values[0], "tolist"):
-            return self.take(values[0], "q", count + 1, name), self.take(values[1], "i", name=name)
+            begin, end = self.take(values[0], "q", count + 1, name), len(values[1])
+            if begin[0] != 0 or begin[count] != end:  # the library cannot know how long the second is
+                raise ValueError(f"{name}: expected lists that begin at 0 and end at {end}, the number of their elements, found {begin[0]} and {begin[count]}")
+            return begin, self.take(values[1], "i", name=name)
         if len(values) != count:
             raise ValueError(f"{name}: expected {count} lists, found {len(values)}")
-        begin, items = array.array("q", [0]), array.array("i")
+        places, items = array.array("q", [0]), array.array("i")
         for each in values:
             items.extend(each)
-            begin.append(len(items))
-        return self.take(begin), self.take(items, "i")
+            places.append(len(items))
+        return self.take(places), self.take(items, "i")
+
+
+def number(name: str, value: Any, low: int, high: int = (1 << 63) - 1) -> int:
+    """Return one integer, of Python or of numpy, of low to high; ctypes takes any modulo 2**64."""
+    found = operator.index(value)
+    if not low <= found <= high:
+        raise ValueError(f"{name}: expected {low} to {high}, found {found}")
+    return found
+
+
+def single(value: Any) -> bool:
+    """Report whether a value is one number, no list or array."""
+    return not hasattr(value, "__len__") and hasattr(value, "__index__")
 
 
 def listed(values: Any) -> list[Any]:
-    """Return values as a list of Python's integers, and lists in it, too."""
-    plain: list[Any] = values.tolist() if hasattr(values, "tolist") else list(values)
-    return plain
+    """Return values as a list of Python's integers."""
+    return [operator.index(v) for v in (values.tolist() if hasattr(values, "tolist") else values)]
 
 
 def nested(values: Lists | None, count: int) -> list[list[int]]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import tempfile
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from . import _library as lib
-from ._arrays import Ints, Lists, Numbers, like, listed, nested, place, zeros
+from ._arrays import Ints, Lists, Numbers, like, listed, nested, number, place, single, zeros
 from ._command import call, flags
 from ._errors import NotInstalled
 from ._record import Record
@@ -126,21 +127,28 @@ def pack(
 ) -> Packed:
     """Place buffers that are live from step lower to before step upper."""
     count = len(lower)
-    several = capacity is not None and not isinstance(capacity, int)
-    capacities: list[int] = listed(capacity) if several else [-1 if capacity is None else capacity]  # type: ignore[list-item]
+    several = capacity is not None and not single(capacity)
+    capacities = [number("capacity", v, -1) for v in listed(capacity)] if several else [-1 if capacity is None else number("capacity", capacity, 0)]
+    if not capacities:
+        raise ValueError("capacity: expected one at least, found an empty list")
+    common = number("alignment", alignment, 1) if single(alignment) else None
+    lib.options(effort, time_limit)  # for its errors
     n = Numbers()
     c = lib.Buffers(ctypes.sizeof(lib.Buffers), count)
     for name, values in (("lower", lower), ("upper", upper), ("size", size), ("fixed", fixed), ("hint", hint)):
         setattr(c, name, n.take(values, "q", count, name))
-    common = alignment if isinstance(alignment, int) else None
     c.common_alignment = common or 0
     c.alignment = n.take(None if common is not None else alignment, "q", count, "alignment")  # type: ignore[arg-type]
     c.pool_count, c.pool_capacity, c.pool = len(capacities), n.take(capacities), n.take(pool, "i", count, "pool")
     library = lib.library()
     if library is None:
-        if pool is not None:
-            raise NotInstalled(f"no libonnxmem beside this package, which pools need: name one in {lib.VARIABLE}")
-        return _pack_by_command(lower, upper, size, alignment, capacity, fixed, hint, effort, time_limit)
+        if pool is not None or len(capacities) > 1:
+            raise NotInstalled(lib.missing("pools"))
+        found = _pack_by_command(lower, upper, size, alignment if common is None else common, capacities[0], fixed, hint, effort, time_limit)
+        if not several:
+            return found
+        only = Pool(found.arena_bytes, found.lower_bound_bytes, found.proven, found.fits)
+        return replace(found, pool=like(lower, zeros("i", count)), pools=[only])
     offsets, pools, bad = zeros("q", count), zeros("i", count), zeros("B", count)
     packed = (lib.Packed * len(capacities))()
 
@@ -169,11 +177,11 @@ def _known(verdict: int) -> bool | None:
     return None if verdict < 0 else verdict == 1
 
 
-def _pack_by_command(lower: Ints, upper: Ints, size: Ints, alignment: Any, capacity: Any, fixed: Any, hint: Any, effort: str, time_limit: float | None) -> Packed:
+def _pack_by_command(lower: Ints, upper: Ints, size: Ints, alignment: Any, capacity: int, fixed: Any, hint: Any, effort: str, time_limit: float | None) -> Packed:
     """Pack by the command: the same answer, after a few milliseconds more."""
     columns: dict[str, list[Any]] = {"id": [str(i) for i in range(len(lower))], "lower": listed(lower), "upper": listed(upper), "size": listed(size)}
     problem: dict[str, Any] = {}
-    if isinstance(alignment, int):
+    if single(alignment):
         problem["alignment"] = alignment
     elif alignment is not None:
         columns["alignment"] = listed(alignment)
@@ -188,7 +196,7 @@ def _pack_by_command(lower: Ints, upper: Ints, size: Ints, alignment: Any, capac
         fits: bool | None = None
         infeasible: list[int] = []
         # The command writes no offsets beyond a capacity: then it runs again without one.
-        for bound in (capacity, None) if isinstance(capacity, int) else (None,):
+        for bound in (capacity, None) if capacity >= 0 else (None,):
             line = ["pack", "-", "--json", f"--out={out}", *flags({"capacity": bound, "effort": effort, "time_limit": _seconds(time_limit)})]
             result = call(line, text, answers=True).result or Record()
             if bound is not None:
@@ -196,7 +204,7 @@ def _pack_by_command(lower: Ints, upper: Ints, size: Ints, alignment: Any, capac
             if out.exists():
                 break
         offsets = array("q", [b["offset"] for b in json.loads(out.read_bytes())["buffers"]])
-    return Packed(like(lower, offsets), result.arena_bytes, result.lower_bound_bytes, result.optimal, fits, infeasible)
+    return Packed(like(lower, offsets), result.arena_bytes, result.lower_bound_bytes, result.optimal, fits, infeasible, "ended_by" in result)
 
 
 def _seconds(time_limit: float | None) -> str | None:
@@ -224,6 +232,7 @@ class Graph:
     def native(self, n: Numbers) -> lib.Graph:
         """Return the graph as C has it."""
         count = len(self.size)
+        self.nodes = number("nodes", self.nodes, 0, lib.MOST_NODES)
         g = lib.Graph(ctypes.sizeof(lib.Graph), self.nodes, count)
         for name, code, length in (
             *((name, "q", self.nodes) for name in ("workspace", "cost")),
@@ -241,7 +250,7 @@ class Graph:
     def problem(self) -> dict[str, Any]:
         """Return the graph as the command reads it."""
         if self.parent is not None:
-            raise NotInstalled(f"no libonnxmem beside this package, which parents need: name one in {lib.VARIABLE}")
+            raise NotInstalled(lib.missing("parents"))
         self.native(Numbers())  # for its errors
         nodes: list[dict[str, Any]] = [{} for _ in range(self.nodes)]
         for name in ("workspace", "cost", "once"):
@@ -267,6 +276,7 @@ class Graph:
 
 def order(graph: Graph, *, effort: str = "default", time_limit: float | None = None) -> Ordered:
     """Order the nodes of a graph."""
+    lib.options(effort, time_limit)  # for its errors
     library = lib.library()
     if library is None:
         r = call(["order", "-", "--json", *flags({"effort": effort, "time_limit": _seconds(time_limit)})], json.dumps(graph.problem()).encode()).result or Record()
@@ -296,17 +306,13 @@ def limit(
     graph: Graph, limit: int | str, *, host_link: int | None = None, recompute: bool = True, least: bool = False, effort: str = "default", time_limit: float | None = None
 ) -> Limited:
     """Look for steps below a limit, in bytes or as a text such as "60%" of the best order's peak."""
+    link = number("host_link", host_link, 0) if host_link is not None else 0
+    percent, size_limit = _goal(limit)
+    lib.options(effort, time_limit)  # for its errors
     library = lib.library()
     if library is None:
-        return _limit_by_command(graph, limit, host_link, recompute, least, effort, time_limit)
-    goal = lib.Goal(ctypes.sizeof(lib.Goal), host_link=host_link or 0, no_recompute=not recompute, least=least)
-    if isinstance(limit, str):
-        number = limit.strip().removesuffix("%")
-        if number == limit.strip() or not 0 < float(number) <= 100:
-            raise ValueError(f'limit {limit!r}: expected bytes, or a text such as "60%"')
-        goal.percent = float(number)
-    else:
-        goal.bytes = limit
+        return _limit_by_command(graph, limit if percent else size_limit, link, recompute, least, effort, time_limit)
+    goal = lib.Goal(ctypes.sizeof(lib.Goal), size_limit, percent, link, not recompute, least)
     n = Numbers()
     g, r = graph.native(n), lib.Limited()
 
@@ -322,7 +328,7 @@ def limit(
         swaps = [Swap(s.tensor, s.out, s.into) for s in r.swaps[: r.swap_count]] if r.step_count else []
     finally:
         library.onnxmem_free(r.steps)
-    hosted = bool(host_link)
+    hosted = link > 0
     return Limited(
         like(graph.size, steps),
         r.limit,
@@ -337,8 +343,17 @@ def limit(
     )
 
 
+def _goal(limit: Any) -> tuple[float, int]:
+    """Return per cent, or 0 and bytes."""
+    if not isinstance(limit, str):
+        return 0, number("limit", limit, 0)
+    if re.fullmatch(r"\d+(\.\d+)?%", limit) and 0 < float(limit[:-1]) <= 100:
+        return float(limit[:-1]), 0
+    raise ValueError(f'limit {limit!r}: expected bytes as an integer, or a text such as "60%"')
+
+
 def _limit_by_command(
-    graph: Graph, limit: int | str, host_link: int | None, recompute: bool, least: bool, effort: str, time_limit: float | None
+    graph: Graph, limit: int | str, host_link: int, recompute: bool, least: bool, effort: str, time_limit: float | None
 ) -> Limited:
     options: Mapping[str, Any] = {
         "json": True,

@@ -188,7 +188,29 @@ def library() -> ctypes.CDLL | None:
 #: A search that takes no longer holds up Ctrl-C no longer.
 _QUICK = 20_000_000
 
+#: The most nodes or tensors that the library takes.
+MOST_NODES = 1 << 24
+
+#: The most seconds of a search: an int64 of nanoseconds holds no more than these.
+MOST_SECONDS = 9e9
+
 EFFORTS = {"default": 0, "fast": 1, "max": 2}
+
+
+def options(effort: str, time_limit: float | None) -> Options:
+    """Return the options of a call; time_limit is in seconds."""
+    if effort not in EFFORTS:
+        raise ValueError(f"effort {effort!r}: expected one of {', '.join(EFFORTS)}")
+    if time_limit is not None and not 0 < time_limit <= MOST_SECONDS:
+        raise ValueError(f"time_limit: expected above 0 and at most {MOST_SECONDS:.0f} seconds, found {time_limit}")
+    return Options(ctypes.sizeof(Options), EFFORTS[effort], 0, 0 if time_limit is None else max(int(time_limit * 1e9), 1), None)
+
+
+def missing(what: str) -> str:
+    """Say why the library is not here, which something needs."""
+    if _forked:
+        return f"libonnxmem cannot be called in a forked child, and {what} need it: call it before the fork, or start processes anew (spawn)"
+    return f"no libonnxmem beside this package, which {what} need: name one in {VARIABLE}"
 
 
 def call(function: Callable[[Options, Any, int], int], effort: str, time_limit: float | None, ended: Callable[[], bool], long: bool) -> None:
@@ -199,25 +221,23 @@ def call(function: Callable[[Options, Any, int], int], effort: str, time_limit: 
     in a thread for which the main thread waits; ended says whether that is needed. long says
     that it is not worth a try.
     """
-    if effort not in EFFORTS:
-        raise ValueError(f"effort {effort!r}: expected one of {', '.join(EFFORTS)}")
-    limit = 0 if time_limit is None else max(int(time_limit * 1e9), 1)
-    options = Options(ctypes.sizeof(Options), EFFORTS[effort], 0, limit, None)
+    given = options(effort, time_limit)
+    limit = given.time_limit
     text = ctypes.create_string_buffer(1000)
     if threading.current_thread() is not threading.main_thread():
-        _check(function(options, text, len(text)), text)
+        _check(function(given, text, len(text)), text)
         return
     if limit == 0 and not long:
-        options.time_limit = _QUICK
-        status = function(options, text, len(text))
+        given.time_limit = _QUICK
+        status = function(given, text, len(text))
         if not (status == 0 and ended()) and not (status == 1 and b"ended before" in text.value):
             _check(status, text)
             return
-        options.time_limit = 0
+        given.time_limit = 0
     flag = ctypes.c_int32(0)
-    options.cancel = ctypes.pointer(flag)
+    given.cancel = ctypes.pointer(flag)
     result: list[int] = []
-    thread = threading.Thread(target=lambda: result.append(function(options, text, len(text))), name="onnxmem", daemon=True)
+    thread = threading.Thread(target=lambda: result.append(function(given, text, len(text))), name="onnxmem", daemon=True)
     thread.start()
     try:
         while thread.is_alive():
