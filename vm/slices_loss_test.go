@@ -41,7 +41,10 @@ func TestLossInSlices(t *testing.T) {
 		limit  *passes.Limit
 		frozen *regexp.Regexp
 	}{
-		{file, graph.BFloat16, nil, nil}, {file, graph.Float16, nil, nil}, {file, graph.BFloat16, &passes.Limit{Percent: 90}, nil}, {flat, graph.BFloat16, nil, nil},
+		{file, graph.BFloat16, nil, nil},
+		{file, graph.Float16, nil, nil},
+		{file, graph.BFloat16, &passes.Limit{Percent: 90}, nil},
+		{flat, graph.BFloat16, nil, nil},
 		{file, graph.BFloat16, nil, regexp.MustCompile("head")},
 	} {
 		opt := passes.Options{Aliases: passes.AliasesOff, Effort: schedule.EffortFast, Train: &autodiff.Options{Freeze: c.frozen}, Precision: &passes.Precision{Type: c.elem}, Limit: c.limit, Device: passes.Device{FLOPS: 1e8, Bandwidth: 1e9}}
