@@ -16,6 +16,7 @@ var lengths = []struct {
 	{"../README.md", 900, 0},
 	{"architecture.md", 1500, 0},
 	{"design/*.md", 1000, 0},
+	{"proofs.md", 1000, 0},
 	{"formats.md", 4000, 0},
 	{"formats/*.md", 2500, 0},
 	{"../CHANGELOG.md", 0, 150},

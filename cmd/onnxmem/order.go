@@ -36,7 +36,7 @@ type orderCmd struct {
 	Effort               string        `group:"search" enum:"fast,default,max" default:"default" help:"Amount of search. Counted, not timed: the same result on every machine."`
 	TimeLimit            time.Duration `group:"search" placeholder:"TIME" help:"End the search after TIME, such as 3s. The best so far is the result. Results may then differ from run to run."`
 	Align                int64         `group:"memory" default:"1" placeholder:"N" help:"Round sizes up to multiples of N bytes (default 1)."`
-	Proof                string        `group:"output" placeholder:"DIR" help:"Write a proof for other checkers. The folder gets the lower bound as a proof for VeriPB and CakePB, and a README (docs/proofs.md). Exit status 1 if it has none."`
+	Proof                string        `group:"output" placeholder:"DIR" help:"Write a proof for other checkers. The folder gets the lower bound as a proof for VeriPB and CakePB, and a page that says what is trusted (docs/proofs.md). Exit status 1 if it has none."`
 	JSON                 bool          `group:"output" name:"json" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 }
 

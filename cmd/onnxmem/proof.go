@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/internal/proof"
+	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
 // proofName is how the names of a file's proofs begin.
@@ -25,8 +26,8 @@ func proofName(file string) string {
 
 // proven returns a failure if a proof that was asked for could not be written. The report has
 // the reason.
-func proven(list []proof.Result) error {
-	if slices.ContainsFunc(list, func(r proof.Result) bool { return r.Refused != "" }) {
+func proven[P proof.Result | verify.Proof](list []P) error {
+	if slices.ContainsFunc(list, func(r P) bool { return proof.Result(r).Refused != "" }) {
 		return &failure{status: exitFailed}
 	}
 	return nil

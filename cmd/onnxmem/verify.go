@@ -26,7 +26,7 @@ type verifyCmd struct {
 	Replay              bool   `group:"checks" help:"If the bound rests on a search, repeat it. Another method takes up to a minute or so."`
 	Source              string `group:"checks" in:"the model that was planned" placeholder:"FILE" help:"The model that was planned. Checks source and program_order. Default: the file that the plan names, beside MODEL, if it is the same."`
 	AllowMissingWeights bool   `group:"checks" help:"Accept missing external data."`
-	Proof               string `group:"output" placeholder:"DIR" help:"Write proofs for other checkers. The folder gets the lower bound as a proof for VeriPB and CakePB, what proves the placement, and a README (docs/proofs.md). Exit status 1 if one of the two has no proof."`
+	Proof               string `group:"output" placeholder:"DIR" help:"Write proofs for other checkers. The folder gets the lower bound as a proof for VeriPB and CakePB, what proves the placement, and a page that says what is trusted (docs/proofs.md). Exit status 1 if one of the two has no proof."`
 	Plain               string `group:"output" out:"the plain text" placeholder:"FILE" help:"Write the plan as plain text. The checker in proofs, which Rocq has verified, reads it (docs/proofs.md)."`
 	JSON                bool   `group:"output" name:"json" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 }

@@ -56,10 +56,12 @@ func PlacementOf(live []Live, step int, bound int64) Claim {
 	for _, b := range live {
 		sum += b.Bytes
 	}
-	if sum < bound {
+	if len(live) == 0 && bound == 0 {
+		c.Refused = "no buffer takes any bytes: there is nothing to prove"
+	} else if sum < bound {
 		c.Refused = fmt.Sprintf("the buffers of no step take more than %d bytes, %d below it, and no proof is written that no placement has less", sum, bound-sum)
 	} else {
-		c.Says = fmt.Sprintf("The buffers that are live at step %d take %d bytes.", step, sum)
+		c.Says = fmt.Sprintf("The buffers that are live at step %d of this order take %d bytes, so no placement of them takes less. Which are live, and their sizes, are taken from verify, order or pack.", step, sum)
 	}
 	return c
 }

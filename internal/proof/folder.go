@@ -3,10 +3,13 @@ package proof
 import (
 	"bufio"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,16 +47,14 @@ type Live struct {
 // Result is a claim that was written, or why it was not. Files have paths below the folder.
 type Result struct {
 	Claim        string  `json:"claim"`
-	Bytes        int64   `json:"bytes"`       // proven: the least value is at least that
-	Upper        int64   `json:"upper_bytes"` // and at most that
+	Bytes        int64   `json:"bytes,omitempty"`       // proven: the least value is at least that
+	Upper        int64   `json:"upper_bytes,omitempty"` // and at most that
 	Formula      string  `json:"formula,omitempty"`
 	FormulaBytes int64   `json:"formula_bytes,omitempty"`
 	Proof        string  `json:"proof,omitempty"`
 	ProofBytes   int64   `json:"proof_bytes,omitempty"`
-	Milliseconds float64 `json:"ms"`
-	Refused      string  `json:"refused,omitempty"`
-
-	says string
+	Milliseconds float64 `json:"ms,omitempty"`
+	Refused      string  `json:"refused,omitempty"` // all but Claim is then missing
 }
 
 // String says where the proof is, or why there is none.
@@ -65,8 +66,9 @@ func (r Result) String() string {
 }
 
 // Folder writes the claims to a folder, which it makes if need be, all or none of the files.
-// Beside them stands a README with what they say. A claim whose proof fails has the reason in
-// Refused; the error is that of a file.
+// Beside them stands NAME.proofs.md with what they say. Files that an earlier one names, and that
+// are not written again, are removed. A claim whose proof fails has the reason in Refused; the
+// error is that of a file.
 func Folder(dir, name string, claims []Claim) (list []Result, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -86,16 +88,16 @@ func Folder(dir, name string, claims []Claim) (list []Result, err error) {
 	}
 	for i := range claims {
 		c := &claims[i]
-		r := Result{Claim: c.Name, Bytes: c.Bytes, says: c.Says, Refused: c.Refused}
+		c.Says = printable.Line(c.Says)
+		r := Result{Claim: c.Name, Bytes: c.Bytes}
 		if c.Refused != "" {
-			list = append(list, r)
+			list = append(list, Result{Claim: c.Name, Refused: c.Refused})
 			continue
 		}
 		began := time.Now()
 		opb, pbp := &strings.Builder{}, &strings.Builder{}
 		if r.Upper, err = c.write(opb, pbp); err != nil {
-			r.Refused = err.Error()
-			list = append(list, r)
+			list = append(list, Result{Claim: c.Name, Refused: err.Error()})
 			continue
 		}
 		r.Formula, r.Proof = name+"."+c.Name+".opb", name+"."+c.Name+".pbp"
@@ -112,14 +114,42 @@ func Folder(dir, name string, claims []Claim) (list []Result, err error) {
 		r.Milliseconds = float64(time.Since(began).Microseconds()) / 1000
 		list = append(list, r)
 	}
-	f, err := create("README.md")
+	about := name + ".proofs.md"
+	old := earlier(filepath.Join(dir, about), name)
+	f, err := create(about)
 	if err != nil {
 		return nil, err
 	}
-	if err := readme(f, list); err != nil {
+	if err := readme(f, claims, list); err != nil {
 		return nil, err
 	}
-	return list, atomicfile.Commit(false, files...)
+	if err := atomicfile.Commit(false, files...); err != nil {
+		return nil, err
+	}
+	for _, base := range old {
+		if !slices.ContainsFunc(list, func(r Result) bool { return r.Formula == base || r.Proof == base }) {
+			if err := os.Remove(filepath.Join(dir, base)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+		}
+	}
+	return list, nil
+}
+
+// earlier returns the files of which the page of an earlier run says how to check them.
+func earlier(page, name string) (list []string) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return nil // there is none
+	}
+	for line := range strings.Lines(string(text)) {
+		rest, is := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "veripb "+name+".")
+		formula, proof, two := strings.Cut(rest, ".opb "+name+".")
+		if is && two && proof == formula+".pbp" && !strings.ContainsAny(formula, `/\`) {
+			list = append(list, name+"."+formula+".opb", name+"."+proof)
+		}
+	}
+	return list
 }
 
 // write writes the formula and the proof of a claim.
@@ -159,10 +189,7 @@ func (c *Claim) writeLive(opb, pbp io.Writer) error {
 	for i, b := range c.Live {
 		s = append(s, term{id: int64(i) + 1, times: b.Bytes})
 	}
-	id := int64(-1)
-	if len(s) > 0 {
-		id = r.derive(s, asItIs)
-	}
+	id := r.derive(s, asItIs)
 	fmt.Fprintf(w, "output NONE ;\nconclusion BOUNDS %d : %d %d :", c.Bytes, id, c.Bytes)
 	for i := range c.Live {
 		fmt.Fprintf(w, " b%d", i)
@@ -175,15 +202,15 @@ func (c *Claim) writeLive(opb, pbp io.Writer) error {
 var about string
 
 // readme writes what the files of a folder say, and how to check them.
-func readme(w io.Writer, list []Result) error {
+func readme(w io.Writer, claims []Claim, list []Result) error {
 	var b strings.Builder
 	b.WriteString("# Proofs\n\n")
-	for _, r := range list {
+	for i, r := range list {
 		if r.Refused != "" {
-			fmt.Fprintf(&b, "- %s: no proof: %s\n", r.Claim, r.Refused)
+			fmt.Fprintf(&b, "- %s: no proof: %s\n", r.Claim, printable.Line(r.Refused))
 			continue
 		}
-		fmt.Fprintf(&b, "- `%s`, `%s`: %s The proof says at least %d bytes, and at most %d.\n", r.Formula, r.Proof, r.says, r.Bytes, r.Upper)
+		fmt.Fprintf(&b, "- `%s`, `%s`: %s The proof says at least %d bytes, and at most %d.\n", r.Formula, r.Proof, claims[i].Says, r.Bytes, r.Upper)
 	}
 	b.WriteString("\n```\n")
 	for _, r := range list {

@@ -3,6 +3,8 @@ package proof_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -158,7 +160,7 @@ func TestOptimum(t *testing.T) {
 		}
 	}
 	if inexact > 100 {
-		t.Errorf("%d of 1500 bounds are not exact, expected 100", inexact)
+		t.Errorf("%d of 1500 bounds are not exact, expected at most 100", inexact)
 	}
 }
 
@@ -224,5 +226,43 @@ func TestDamaged(t *testing.T) {
 	t.Logf("refused: %d of 400, %d of 200 by VeriPB", refused, refusedByVeriPB)
 	if refused < 300 {
 		t.Errorf("%d of 400 damaged proofs are refused, expected 300", refused)
+	}
+}
+
+// TestTwice: a node or a pair that is given twice counts once. Encoded twice, a node would
+// exclude itself, and anything would follow.
+func TestTwice(t *testing.T) {
+	p := &model.Problem{Before: [][]int32{nil, {0}}, Work: []int64{0, 0}, Pairs: make([][]model.Pair, 2), Tensors: []model.Tensor{
+		{Bytes: 8, Maker: 0, Readers: []int32{1}}, {Bytes: 8, Maker: 1, Output: true},
+	}}
+	x := model.Pair{Result: 1, Over: 0}
+	p.Pairs[1] = []model.Pair{x}
+	var once, twice strings.Builder
+	if err := model.Encode(p, []int32{0, 1}, true).Write(&once); err != nil {
+		t.Fatal(err)
+	}
+	p.Pairs[1] = []model.Pair{x, x}
+	if err := model.Encode(p, []int32{1, 0, 1}, true).Write(&twice); err != nil {
+		t.Fatal(err)
+	}
+	if once.String() != twice.String() {
+		t.Errorf("expected\n%sfound\n%s", &once, &twice)
+	}
+}
+
+// TestOneLine: what is claimed stays on its line of the formula, whatever names it has.
+func TestOneLine(t *testing.T) {
+	dir := t.TempDir()
+	c := proof.PlacementOf([]proof.Live{{Name: "a\nb1 >= 1 ;", Bytes: 4}}, 0, 4)
+	c.Says = "at b\nm=1: no order"
+	if _, err := proof.Folder(dir, "x", []proof.Claim{c}); err != nil {
+		t.Fatal(err)
+	}
+	opb, err := os.ReadFile(filepath.Join(dir, "x.placement.opb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "* at b\\nm=1: no order\n* b0: buffer \"a\\nb1 >= 1 ;\", 4 bytes, is live\nmin: +4 b0 ;\n1 b0 >= 1 ;\n"; string(opb) != want {
+		t.Errorf("expected\n%sfound\n%s", want, opb)
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/proof/model"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 )
 
 // Listed is the number of tensors that Plan goes through to find those that the plan
@@ -64,4 +66,17 @@ func Provers() (list []Prover) {
 		list = append(list, Prover{p.name, p.assumes, p.reduces, within, p.fields, p.files})
 	}
 	return list
+}
+
+// Modelled is the model of which the proof of a plan's bound speaks, the order of the plan, and
+// the loads of its steps.
+func Modelled(t testing.TB, m *graph.Model, p *plan.Plan) (*model.Problem, []int32, []int64) {
+	v := newVerifier(m, p, Options{SkipAnnotations: true})
+	r, err := v.run()
+	if err != nil || !r.Valid {
+		t.Fatalf("expected a valid plan, found %v, %v", r, err)
+	}
+	s := v.bounded
+	loads, _ := s.simulate(s.Identity())
+	return s.model(s.bounds(core.MaxWork)), s.Identity(), loads
 }

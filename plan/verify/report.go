@@ -67,8 +67,21 @@ type Violation struct {
 	Message string `json:"message"` // where, what was expected, what was found
 }
 
-// Proof is a proof that was written, or why it was not.
-type Proof = proof.Result
+// Proof is a proof that was written, or why it was not. Files have paths below the folder.
+type Proof struct {
+	Claim        string  `json:"claim"`
+	Bytes        int64   `json:"bytes,omitempty"`       // proven: no order, or placement, takes less
+	Upper        int64   `json:"upper_bytes,omitempty"` // the proof says at most that
+	Formula      string  `json:"formula,omitempty"`
+	FormulaBytes int64   `json:"formula_bytes,omitempty"`
+	Proof        string  `json:"proof,omitempty"`
+	ProofBytes   int64   `json:"proof_bytes,omitempty"`
+	Milliseconds float64 `json:"ms,omitempty"`
+	Refused      string  `json:"refused,omitempty"` // why there is none; all but Claim is then missing
+}
+
+// String says where the proof is, or why there is none.
+func (p Proof) String() string { return proof.Result(p).String() }
 
 // Codes of violations. They do not change between versions.
 const (

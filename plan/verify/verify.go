@@ -90,7 +90,7 @@ func (v *verifier) run() (_ *Report, err error) {
 	if v.r.Schedule == "" {
 		v.r.Schedule, v.r.Placement = "not checked", "not checked"
 	}
-	if v.opt.Proofs != "" && v.r.Valid {
+	if v.opt.Proofs != "" {
 		if err := v.writeProofs(); err != nil {
 			return nil, err
 		}

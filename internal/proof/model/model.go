@@ -118,7 +118,13 @@ type Take struct {
 //
 // The objective is the load: tensors that are live, the work of the node that runs, less what
 // the pairs that it takes save.
+// The lemma needs a set without duplicates, and pairs without: a node or a pair that is given
+// twice counts once. A set without nodes panics: its formula has no solution.
 func Encode(p *Problem, set []int32, last bool) *Formula {
+	if len(set) == 0 {
+		panic("model: a set without nodes")
+	}
+	set = slices.Compact(slices.Sorted(slices.Values(set)))
 	e := &encoder{p: p, f: &Formula{Set: set, Last: last, Runs: map[int32]Lit{}, Takes: map[Take]int32{}}}
 	for v := range p.Before {
 		e.f.Ran = append(e.f.Ran, e.variable("x%d", v))
@@ -253,6 +259,9 @@ func (e *encoder) pairs(a int32) {
 	results, overs := map[int32][]Lit{}, map[int32][]Lit{}
 	var listed []int32
 	for _, x := range e.p.Pairs[a] {
+		if _, twice := e.f.Takes[Take{a, x}]; twice {
+			continue
+		}
 		at := e.variable("s%d_%d_%d", a, x.Result, x.Over)
 		e.f.Takes[Take{a, x}] = at
 		s, over := Lit(2*at), &e.p.Tensors[x.Over]

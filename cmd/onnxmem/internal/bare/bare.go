@@ -59,7 +59,7 @@ func Claim(s *schedule.Problem, r *schedule.Result) proof.Claim {
 		list = append(list, proof.Certificate{Bytes: c.Value, Set: c.Nodes, Last: c.Kind == schedule.KindLast, Searched: c.Kind == schedule.KindSearch})
 	}
 	c := proof.OrderOf(Problem(s), list, r.Bound, r.Order)
-	c.Says = fmt.Sprintf("No order of the %d nodes has a peak below %d bytes.", len(s.Nodes), r.Bound)
+	c.Says = fmt.Sprintf("No order of the %d nodes has a peak below %d bytes, with the sizes, workspaces and pairs of the problem.", len(s.Nodes), r.Bound)
 	c.Node = func(i int32) string { return fmt.Sprintf("%.64q", s.Nodes[i].Name) }
 	c.Tensor = func(i int32) string { return fmt.Sprintf("%.64q", s.Tensors[i].Name) }
 	return c
