@@ -10,12 +10,11 @@
  * at once. They open no file, read no environment, print nothing and keep no pointer of the
  * caller. A child made by fork without exec gets ONNXMEM_FORKED (docs/library.md).
  *
- * Structs begin with their size: set struct_size to sizeof and the rest to zero; a field of zero
- * or NULL is left out. Later versions add fields at the end and functions, and break neither
- * this header nor programs built with it, before the first number of the version grows. */
+ * Structs that you fill begin with their size: set struct_size to sizeof and the rest to zero; a
+ * field of zero or NULL is left out. Later versions add functions, and fields at the end of these
+ * structs, never of results: programs built with this header work until the first number grows. */
 #ifndef ONNXMEM_H
 #define ONNXMEM_H
-
 #include <stddef.h>
 #include <stdint.h>
 
@@ -85,8 +84,8 @@ typedef struct onnxmem_packed { /* of one pool */
 
 /* Places buffers. Writes `offsets` (count), `packed` (one for each pool), and, unless NULL, `pools`
  * (count: where each lies) and `infeasible` (count: 1 for a few buffers that do not fit even alone,
- * if fits is 0). Offsets are valid in arenas of these sizes, also if they exceed a capacity; with
- * open pools that do not fit (fits below 1), they are 0. */
+ * if fits is 0). Offsets are valid in arenas of these sizes, also if they exceed a capacity. Open pools:
+ * effort is not used; if fits is below 1, offsets are 0; `bound` is one of the buffers in that pool. */
 ONNXMEM_API int onnxmem_pack(const onnxmem_buffers *buffers, const onnxmem_options *options, int64_t *offsets,
 	onnxmem_packed *packed, int32_t *pools, uint8_t *infeasible, char *error, size_t error_bytes);
 
@@ -114,9 +113,9 @@ typedef struct onnxmem_graph { /* nodes in program order, and the storages that 
 	const uint8_t *resident;       /* by tensor: it counts nowhere */
 	const int64_t *reuse_begin;    /* tensor_count + 1: by tensor, ... */
 	const int32_t *reuse;          /* ... tensors of its size that it may be written over by their last reader */
-	const int32_t *parent;         /* by tensor: it is a range of that one; -1: of none. What a node makes of
-	                                  its parent (Slice) is a view; what a node makes the parent of (Concat)
-	                                  is a piece, written in place */
+	const int32_t *parent;         /* by tensor: it is a range of that one; -1: of none. What a node makes of its
+	                                  parent (Slice) is a view; what a node makes the parent of (Concat) is a piece,
+	                                  written in place. Who overwrites a view overwrites its parent, as a whole */
 	const int64_t *offset;         /* by tensor: where in the parent */
 } onnxmem_graph;
 
@@ -145,9 +144,10 @@ ONNXMEM_API int onnxmem_order(const onnxmem_graph *graph, const onnxmem_options 
 ONNXMEM_API int onnxmem_verify_order(const onnxmem_graph *graph, const onnxmem_options *options, const int32_t *order,
 	const onnxmem_certificate *certificates, size_t certificate_count, onnxmem_ordered *ordered, char *error, size_t error_bytes);
 
-/* The buffers of an order, for onnxmem_pack: writes `buffer` (tensor_count: its buffer, -1: it has
- * none; tensors of which one is written over the other share one), `count`, and up to tensor_count +
- * node_count elements of `lower`, `upper` and `size`. A buffer of no tensor is a workspace. */
+/* The buffers of an order, for onnxmem_pack: writes `buffer` (tensor_count: its buffer, -1: it has none;
+ * tensors of which one is written over the other share one, and so do ranges, at their offset in it),
+ * `count`, and up to tensor_count + node_count elements of `lower`, `upper` and `size`; of no tensor are
+ * workspaces. A buffer with pieces is there, whole, from the first on: an arena may exceed the peak. */
 ONNXMEM_API int onnxmem_lifetimes(const onnxmem_graph *graph, const int32_t *order, int32_t *buffer, size_t *count,
 	int64_t *lower, int64_t *upper, int64_t *size, char *error, size_t error_bytes);
 

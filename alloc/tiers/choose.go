@@ -2,6 +2,7 @@ package tiers
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"slices"
 )
@@ -25,8 +26,9 @@ type state struct {
 // most capacity bytes at every step. It goes through the buffers by their first step. A state
 // is the set of chosen buffers that are live. Of equal sets the one that saves more is kept.
 // Of all sets, the best width are kept, by the traffic of what they chose; a buffer's counts
-// by the part of its life that is over. exact: no set was left out for its rank.
-func (p *Problem) choose(list []int, capacity int64) (chosen []int, exact bool) {
+// by the part of its life that is over. exact: no set was left out for its rank. The error is
+// the context's.
+func (p *Problem) choose(ctx context.Context, list []int, capacity int64) (chosen []int, exact bool, err error) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(p.Buffers[a].First, p.Buffers[b].First) })
 	gains := make([]int64, len(p.Buffers))
@@ -37,6 +39,9 @@ func (p *Problem) choose(list []int, capacity int64) (chosen []int, exact bool) 
 	exact = true
 	var key []byte
 	for _, i := range list {
+		if ctx.Err() != nil {
+			return nil, false, ctx.Err()
+		}
 		b := &p.Buffers[i]
 		if b.Size == 0 {
 			chosen = append(chosen, i)
@@ -95,7 +100,7 @@ func (p *Problem) choose(list []int, capacity int64) (chosen []int, exact bool) 
 		}
 	}
 	slices.Sort(chosen)
-	return chosen, exact
+	return chosen, exact, nil
 }
 
 // after returns states without the buffers that end before a step, and whether some had such.

@@ -115,7 +115,7 @@ func (p *Problem) Validate() error {
 
 // Solve divides the buffers: it chooses for the first memory those that save the most
 // traffic, for the second the best of what is left, and so on. Its error is a
-// [*FullError] if the last memory is too small for the rest. It takes
+// [*FullError] if the last memory is too small for the rest, or the context's. It takes
 // O(n · width · live) time for each memory, where live is the number of buffers that are
 // live together, and does not depend on the machine.
 func Solve(ctx context.Context, p *Problem) (*Division, error) {
@@ -154,7 +154,10 @@ const shrinks = 12
 // fill chooses buffers for a memory and places them. exact: no other choice saves more.
 func (p *Problem) fill(ctx context.Context, d *Division, m int, rest []int, capacity int64) (chosen map[int]bool, exact bool, err error) {
 	for room, k := capacity, 0; ; k++ {
-		list, proven := p.choose(rest, room)
+		list, proven, err := p.choose(ctx, rest, room)
+		if err != nil {
+			return nil, false, err
+		}
 		fits, err := p.place(ctx, d, m, list, capacity, alloc.EffortDefault)
 		if err != nil {
 			return nil, false, err

@@ -471,6 +471,26 @@ class Arrays(unittest.TestCase):
             threading.Thread(target=interrupt).start()
             onnxmem.pack(**tangled(800), effort="max")
 
+    def test_waits_until_the_search_has_ended(self) -> None:
+        joined, ended = [0], []
+        join = threading.Thread.join
+
+        def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
+            joined[0] += 1
+            if joined[0] <= 2:
+                raise KeyboardInterrupt
+            join(thread, timeout)
+
+        def search(options: library.Options, text: Any, length: int) -> int:
+            while options.cancel.contents.value == 0 or joined[0] < 3:
+                pass
+            ended.append(True)
+            return 0
+
+        with mock.patch.object(threading.Thread, "join", interrupted), self.assertRaises(KeyboardInterrupt):
+            library.call(search, "default", None, lambda: False, long=True)
+        self.assertEqual(ended, [True])
+
     def test_time_limit(self) -> None:
         if self.library is None:
             self.skipTest(NO_LIBRARY)

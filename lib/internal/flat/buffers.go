@@ -187,6 +187,10 @@ func (b *Buffers) divide(ctx context.Context, r *Packing) error {
 		return refusef("pools: expected no fixed offsets, hints, gaps and alignments of single buffers beside pools that are left open")
 	}
 	t := tiers.Problem{Alignment: max(b.Common, 1)}
+	start := int64(0) // tiers counts steps from 0
+	if len(b.Lower) > 0 {
+		start = slices.Min(b.Lower)
+	}
 	for _, c := range b.Capacity {
 		if c < 0 {
 			c = math.MaxInt64 / 4
@@ -199,7 +203,7 @@ func (b *Buffers) divide(ctx context.Context, r *Packing) error {
 		return &Refused{err}
 	}
 	for i := range b.Size {
-		x := tiers.Buffer{Size: rounded(b.Size[i], t.Alignment), First: int(b.Lower[i]), Last: int(b.Upper[i] - 1)}
+		x := tiers.Buffer{Size: rounded(b.Size[i], t.Alignment), First: int(b.Lower[i] - start), Last: int(b.Upper[i] - 1 - start)}
 		if x.First == x.Last {
 			x.Uses = []tiers.Use{{Step: x.First, Read: x.Size, Written: x.Size}}
 		} else {
@@ -211,6 +215,7 @@ func (b *Buffers) divide(ctx context.Context, r *Packing) error {
 		return &Refused{err}
 	}
 	d, err := tiers.Solve(ctx, &t)
+	r.Ended = ctx.Err() != nil
 	var full *tiers.FullError
 	switch {
 	case errors.As(err, &full):
@@ -227,7 +232,6 @@ func (b *Buffers) divide(ctx context.Context, r *Packing) error {
 	case err != nil:
 		return err
 	}
-	r.Ended = ctx.Err() != nil
 	copy(r.Offsets, d.Offsets)
 	for i, m := range d.Memory {
 		r.Pool[i] = int32(m)

@@ -1,6 +1,7 @@
 package flat
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -36,6 +37,17 @@ func TestPools(t *testing.T) {
 	}
 	if v, err := b.Verify(r.Offsets, r.Pool); err != nil || v[0].Bytes != 4 || v[1].Bytes != 3 {
 		t.Errorf("%v, %v", v, err)
+	}
+	for i := range b.Lower { // steps count from any number
+		b.Lower[i], b.Upper[i] = b.Lower[i]-7, b.Upper[i]-7
+	}
+	if again, err := b.Pack(t.Context(), alloc.EffortDefault); err != nil || !slices.Equal(again.Offsets, r.Offsets) {
+		t.Errorf("%+v, %v: expected the offsets %d, 7 steps earlier, too", again, err, r.Offsets)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Pack(ended, alloc.EffortDefault); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, expected that a search that was ended is heard", err)
 	}
 	b.Capacity = []int64{4, 2}
 	if r, err = b.Pack(t.Context(), alloc.EffortDefault); err != nil || r.Pools[0].Fits != 0 || !slices.Equal(r.Infeasible, []bool{true, true, true, false}) {
@@ -120,6 +132,7 @@ func TestOddNumbers(t *testing.T) {
 		return out
 	}
 	answered := 0
+	var refused *Refused
 	for range 5000 {
 		n, most := 1+r.IntN(4), 5+r.IntN(len(odd)-4)
 		b := Buffers{
@@ -136,7 +149,6 @@ func TestOddNumbers(t *testing.T) {
 			b.GapBegin, b.GapLower, b.GapUpper, b.GapFrom, b.GapTo = append([]int64{0}, draw(n, 5)...), draw(2, most), draw(2, most), draw(2, most), draw(2, most)
 		}
 		p, err := b.Pack(t.Context(), alloc.EffortFast)
-		var refused *Refused
 		if err != nil && !errors.As(err, &refused) {
 			t.Fatalf("%+v: %v", b, err)
 		}
@@ -157,9 +169,18 @@ func TestOddNumbers(t *testing.T) {
 		if r.IntN(2) == 0 {
 			g.Parent, g.Offset = small(draw(m, 11)), draw(m, most)
 		}
+		if r.IntN(3) == 0 {
+			g.WriteBegin, g.Write, g.Once = append([]int64{0}, draw(n, 6)...), small(draw(3, 8)), slices.Repeat([]uint8{1}, n)
+		}
 		o, err := g.Order(t.Context(), schedule.EffortFast)
+		if err != nil && !errors.As(err, &refused) {
+			t.Fatalf("%+v: %v", g, err)
+		}
 		if err != nil {
 			continue
+		}
+		if _, err := g.Lifetimes(o.Order); err != nil {
+			t.Fatalf("%+v: %+v: %v", g, o, err)
 		}
 		answered++
 		if v, err := g.VerifyOrder(t.Context(), o.Order, o.Certificates, true); err != nil || v.Bytes != o.Peak {

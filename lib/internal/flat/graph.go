@@ -29,58 +29,82 @@ type Graph struct {
 	Offset []int64 // where the range begins, in bytes
 }
 
-// problem returns the bare scheduling problem.
+// edges are the lists of a graph.
+type edges struct{ consumers, reuses, writes lists }
+
+func (g *Graph) edges() (e edges, err error) {
+	if e.consumers, err = listsOf("consumers", len(g.Size), g.ConsumerBegin, g.Consumer); err != nil {
+		return e, err
+	}
+	if e.reuses, err = listsOf("reuses", len(g.Size), g.ReuseBegin, g.Reuse); err != nil {
+		return e, err
+	}
+	e.writes, err = listsOf("writes", g.Nodes, g.WriteBegin, g.Write)
+	return e, err
+}
+
+// problem returns the bare scheduling problem, in which no tensor is a range of another.
 func (g *Graph) problem() (*schedule.Problem, error) {
-	consumers, err := listsOf("consumers", len(g.Size), g.ConsumerBegin, g.Consumer)
+	p, _, err := g.joined()
+	return p, err
+}
+
+// joined returns the problem, and the ranges that were in it; nil: none.
+func (g *Graph) joined() (*schedule.Problem, *ranges, error) {
+	e, err := g.edges()
 	if err != nil {
-		return nil, err
-	}
-	reuses, err := listsOf("reuses", len(g.Size), g.ReuseBegin, g.Reuse)
-	if err != nil {
-		return nil, err
-	}
-	writes, err := listsOf("writes", g.Nodes, g.WriteBegin, g.Write)
-	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p := &schedule.Problem{Nodes: make([]schedule.Node, g.Nodes), Tensors: make([]schedule.Tensor, len(g.Size))}
 	for i := range p.Nodes {
-		p.Nodes[i] = schedule.Node{Workspace: at(g.Workspace, i, 0), Cost: at(g.Cost, i, 0), Once: at(g.Once, i, 0) != 0, Writes: slices.Clone(writes.of(i))}
+		p.Nodes[i] = schedule.Node{Workspace: at(g.Workspace, i, 0), Cost: at(g.Cost, i, 0), Once: at(g.Once, i, 0) != 0, Writes: slices.Clone(e.writes.of(i))}
 	}
 	for i := range p.Tensors {
 		p.Tensors[i] = schedule.Tensor{
-			Bytes: g.Size[i], Producer: g.Producer[i], Consumers: slices.Clone(consumers.of(i)),
-			Output: at(g.Output, i, 0) != 0, Resident: at(g.Resident, i, 0) != 0, Reuses: slices.Clone(reuses.of(i)),
+			Bytes: g.Size[i], Producer: g.Producer[i], Consumers: slices.Clone(e.consumers.of(i)),
+			Output: at(g.Output, i, 0) != 0, Resident: at(g.Resident, i, 0) != 0, Reuses: slices.Clone(e.reuses.of(i)),
 		}
 	}
 	if err := p.Validate(); err != nil {
-		return nil, &Refused{err}
+		return nil, nil, &Refused{err}
 	}
-	if g.Parent != nil {
-		if err := g.parts(p); err != nil {
-			return nil, err
-		}
-		if err := p.Validate(); err != nil {
-			return nil, &Refused{err}
-		}
+	if g.Parent == nil {
+		return p, nil, nil
 	}
-	return p, nil
+	r, err := g.ranges(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := g.join(p, r); err != nil {
+		return nil, nil, err
+	}
+	if err := p.Validate(); err != nil {
+		return nil, nil, &Refused{err}
+	}
+	return p, r, nil
 }
 
-// checked returns the problem for the verifier.
+// checked returns the graph for the verifier, which joins ranges itself.
 func (g *Graph) checked() (*bare.Problem, error) {
-	p, err := g.problem()
+	e, err := g.edges()
 	if err != nil {
 		return nil, err
 	}
-	b := &bare.Problem{Nodes: make([]bare.Node, len(p.Nodes)), Tensors: make([]bare.Tensor, len(p.Tensors))}
-	for i := range p.Nodes {
-		n := &p.Nodes[i]
-		b.Nodes[i] = bare.Node{Workspace: n.Workspace, Once: n.Once, Writes: n.Writes}
+	b := &bare.Problem{Nodes: make([]bare.Node, g.Nodes), Tensors: make([]bare.Tensor, len(g.Size))}
+	for i := range b.Nodes {
+		b.Nodes[i] = bare.Node{Workspace: at(g.Workspace, i, 0), Once: at(g.Once, i, 0) != 0, Writes: e.writes.of(i)}
 	}
-	for i := range p.Tensors {
-		t := &p.Tensors[i]
-		b.Tensors[i] = bare.Tensor{Bytes: t.Bytes, Producer: t.Producer, Consumers: t.Consumers, Resident: t.Resident, Output: t.Output, Over: t.Reuses}
+	for i := range b.Tensors {
+		b.Tensors[i] = bare.Tensor{
+			Bytes: g.Size[i], Producer: g.Producer[i], Consumers: e.consumers.of(i),
+			Resident: at(g.Resident, i, 0) != 0, Output: at(g.Output, i, 0) != 0, Over: e.reuses.of(i),
+		}
+		if parent := at(g.Parent, i, -1); parent >= 0 {
+			b.Ranges = append(b.Ranges, bare.Range{Tensor: int32(i), Of: parent, Offset: at(g.Offset, i, 0)})
+		}
+	}
+	if err := b.Validate(); err != nil {
+		return nil, &Refused{err}
 	}
 	return b, nil
 }

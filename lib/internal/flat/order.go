@@ -2,6 +2,7 @@ package flat
 
 import (
 	"context"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/plan/verify/bare"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -39,16 +40,18 @@ func (g *Graph) Order(ctx context.Context, effort schedule.Effort) (*Ordered, er
 	return r, nil
 }
 
-// Lifetimes are the buffers of an order: each holds one tensor, or several of which one is
-// written over the other.
+// Lifetimes are the buffers of an order: each holds one tensor with its ranges, or several of
+// which one is written over the other.
 type Lifetimes struct {
 	Buffer             []int32 // by tensor: the index of its buffer; -1: it has none
 	Lower, Upper, Size []int64 // by buffer; those that hold no tensor are workspaces
 }
 
-// Lifetimes returns the buffers of an order, for [Buffers].
+// Lifetimes returns the buffers of an order, for [Buffers]. A buffer with pieces is there from
+// the first of them on, and pieces are written over nothing: so an arena may need more than the
+// peak of the order.
 func (g *Graph) Lifetimes(order []int32) (*Lifetimes, error) {
-	p, err := g.problem()
+	p, r, err := g.joined()
 	if err != nil {
 		return nil, err
 	}
@@ -56,21 +59,75 @@ func (g *Graph) Lifetimes(order []int32) (*Lifetimes, error) {
 	if err != nil {
 		return nil, &Refused{err}
 	}
-	list, err := p.Lifetimes(order, e.Taken)
+	taken := e.Taken
+	if r != nil {
+		taken = r.withoutPieces(taken)
+	}
+	list, err := p.Lifetimes(order, taken)
 	if err != nil {
 		return nil, &Refused{err}
 	}
-	l := &Lifetimes{Buffer: make([]int32, len(p.Tensors))}
-	for i := range l.Buffer {
-		l.Buffer[i] = -1
+	if r != nil {
+		list = g.wholes(list, r)
 	}
+	l := &Lifetimes{Buffer: slices.Repeat([]int32{-1}, len(p.Tensors))}
 	for i, b := range list {
 		for _, t := range b.Tensors {
 			l.Buffer[t] = int32(i)
 		}
 		l.Lower, l.Upper, l.Size = append(l.Lower, int64(b.First)), append(l.Upper, int64(b.Last)+1), append(l.Size, b.Bytes)
 	}
+	if r != nil {
+		for t, root := range r.root {
+			l.Buffer[t] = l.Buffer[root]
+		}
+	}
 	return l, nil
+}
+
+// withoutPieces leaves out what is written over a piece, and pieces that are written over others.
+func (r *ranges) withoutPieces(taken []schedule.Pair) (list []schedule.Pair) {
+	piece := make([]bool, len(r.root))
+	for _, ids := range r.pieces {
+		for _, t := range ids {
+			piece[t] = true
+		}
+	}
+	for _, x := range taken {
+		if !piece[x.Result] && !piece[x.Over] {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// wholes makes one buffer of a tensor and its pieces.
+func (g *Graph) wholes(list []schedule.Lifetime, r *ranges) (out []schedule.Lifetime) {
+	whole := map[int32]int32{} // by piece, and by itself
+	for t, ids := range r.pieces {
+		whole[t] = t
+		for _, i := range ids {
+			whole[i] = t
+		}
+	}
+	index := map[int32]int{} // by whole
+	for _, b := range list {
+		t, has := int32(-1), false
+		if len(b.Tensors) > 0 {
+			t, has = whole[b.Tensors[0]]
+		}
+		k, known := index[t]
+		if !has || !known {
+			if has {
+				index[t], b.Bytes = len(out), g.Size[t]
+				b.Tensors = append([]int32{t}, r.pieces[t]...)
+			}
+			out = append(out, b)
+			continue
+		}
+		out[k].First, out[k].Last = min(out[k].First, b.First), max(out[k].Last, b.Last)
+	}
+	return out
 }
 
 // VerifyOrder checks an order and the certificates of its bound, by code that the search does

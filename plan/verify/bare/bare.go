@@ -4,6 +4,7 @@
 //
 //	place.go   [Places] of buffers with given lifetimes
 //	order.go   an order of nodes, and the certificates of its bound
+//	ranges.go  tensors that are ranges of others
 //	steps.go   steps with repeated nodes and transfers, unrolled into a problem without any
 package bare
 
@@ -20,6 +21,7 @@ func (v Verdict) Proven() bool { return v.Bytes == v.Bound }
 type Problem struct {
 	Nodes   []Node
 	Tensors []Tensor
+	Ranges  []Range // each of another tensor
 }
 
 // Node is an invocation of an operator.

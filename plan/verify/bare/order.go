@@ -22,7 +22,7 @@ type Certificate struct {
 // true, by a method of its own; otherwise, and where that takes too much work, a certificate of
 // that kind proves nothing. The error names the first fault, or is the context's.
 func (p *Problem) Order(ctx context.Context, order []int32, certificates []Certificate, search bool) (v Verdict, err error) {
-	if err := p.check(); err != nil {
+	if p, err = p.joined(); err != nil {
 		return v, err
 	}
 	step, err := p.positions(order)
@@ -76,13 +76,15 @@ func prove(c *core.Problem, bounds *core.Bounds, step []int, x *Certificate, sea
 		return false, nil
 	}
 	var set []int32
+	named := make([]bool, len(step))
 	for _, n := range x.Nodes {
 		if n < 0 || int(n) >= len(step) {
 			return false, fmt.Errorf("node %d: expected one below %d", n, len(step))
 		}
-		if slices.Contains(set, int32(step[n])) {
+		if named[n] {
 			return false, fmt.Errorf("node %d: expected it once", n)
 		}
+		named[n] = true
 		set = append(set, int32(step[n]))
 	}
 	if len(set) == 0 || x.Kind == "cut" && len(set) > 1 {
@@ -108,12 +110,11 @@ func prove(c *core.Problem, bounds *core.Bounds, step []int, x *Certificate, sea
 	return !a.Unknown, nil
 }
 
-// check checks that the problem's indices and sizes are possible.
-func (p *Problem) check() error {
-	tensor := func(t int32) bool { return t >= 0 && int(t) < len(p.Tensors) }
+// checkParts checks that the indices and sizes are possible.
+func (p *Problem) checkParts() error {
 	for n := range p.Nodes {
 		for _, t := range p.Nodes[n].Writes {
-			if !tensor(t) {
+			if !p.tensor(t) {
 				return fmt.Errorf("node %d overwrites tensor %d: expected one below %d", n, t, len(p.Tensors))
 			}
 		}
@@ -132,7 +133,7 @@ func (p *Problem) check() error {
 			}
 		}
 		for _, o := range t.Over {
-			if !tensor(o) {
+			if !p.tensor(o) {
 				return fmt.Errorf("tensor %d over tensor %d: expected one below %d", i, o, len(p.Tensors))
 			}
 		}

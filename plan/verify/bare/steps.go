@@ -18,7 +18,7 @@ type Swap struct{ Tensor int32 }
 // overwritten as often as the one that it read in its first run. The error names the first
 // fault, or is the context's.
 func (p *Problem) Steps(ctx context.Context, steps []int32, swaps []Swap) (v Verdict, err error) {
-	if err := p.check(); err != nil {
+	if p, err = p.joined(); err != nil {
 		return v, err
 	}
 	u := unrolling{p: p, swaps: swaps, steps: steps}

@@ -152,7 +152,7 @@ def pack(
     offsets, pools, bad = zeros("q", count), zeros("i", count), zeros("B", count)
     packed = (lib.Packed * len(capacities))()
 
-    def run(options: lib.Options, text: Any, length: int) -> int:
+    def run(options: lib.Options, text: Any, length: int, _: Numbers = n) -> int:
         done: int = library.onnxmem_pack(
             ctypes.byref(c), ctypes.byref(options), place(offsets), packed, place(pools), place(bad), text, ctypes.c_size_t(length)
         )
@@ -285,7 +285,7 @@ def order(graph: Graph, *, effort: str = "default", time_limit: float | None = N
     n = Numbers()
     g, found, nodes = graph.native(n), lib.Ordered(), zeros("i", graph.nodes)
 
-    def run(options: lib.Options, text: Any, length: int) -> int:
+    def run(options: lib.Options, text: Any, length: int, _: Numbers = n) -> int:
         library.onnxmem_free(found.certificates)  # of a try that was ended
         found.certificates, found.certificate_count = None, 0
         done: int = library.onnxmem_order(ctypes.byref(g), ctypes.byref(options), place(nodes), ctypes.byref(found), text, ctypes.c_size_t(length))
@@ -316,7 +316,7 @@ def limit(
     n = Numbers()
     g, r = graph.native(n), lib.Limited()
 
-    def run(options: lib.Options, text: Any, length: int) -> int:
+    def run(options: lib.Options, text: Any, length: int, _: Numbers = n) -> int:
         library.onnxmem_free(r.steps)  # of a try that was ended
         r.steps = None
         done: int = library.onnxmem_limit(ctypes.byref(g), ctypes.byref(goal), ctypes.byref(options), ctypes.byref(r), text, ctypes.c_size_t(length))

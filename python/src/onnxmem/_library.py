@@ -239,13 +239,15 @@ def call(function: Callable[[Options, Any, int], int], effort: str, time_limit: 
     result: list[int] = []
     thread = threading.Thread(target=lambda: result.append(function(given, text, len(text))), name="onnxmem", daemon=True)
     thread.start()
-    try:
-        while thread.is_alive():
+    stopped: BaseException | None = None
+    while thread.is_alive():  # until then, the arrays are the library's, whatever comes
+        try:
             thread.join(1)
-    except BaseException:
-        flag.value = 1
-        thread.join()
-        raise
+        except BaseException as e:
+            stopped = stopped or e
+            flag.value = 1
+    if stopped is not None:
+        raise stopped
     _check(result[0], text)
 
 
