@@ -2,22 +2,23 @@
 
     It reads precedence and tensors, and buffers with their places and the tensors that they hold
     one after the other, and decides whether the plan is right. What it accepts is right: see
-    [order_is_right], [each_is_held], [kept] and [peak_is_right]. It is extracted to OCaml;
+    [order_is_right], [each_is_held], [each_works], [kept] and [peak_is_right]. It is extracted to OCaml;
     main.ml reads the plain text of onnxmem verify --plain. *)
 
 From Coq Require Import List ZArith Bool Lia MSets.MSetPositive.
 Import ListNotations.
 Open Scope Z_scope.
 
-(** A tensor is made at a step (-1: it is there before the first) and read at steps. [over] says
-    that its maker may write it over the tensor before it in the buffer. *)
-Record tensor := { ident : positive; start : Z; reads : list Z; out : bool; over : bool }.
+(** A tensor has bytes, is made at a step (-1: it is there before the first) and read at steps.
+    [over] says that its maker may write it over the tensor before it in the buffer. [works] are
+    steps, ascending, with the bytes that each needs besides tensors. *)
+Record tensor := { ident : positive; bytes : Z; start : Z; reads : list Z; out : bool; over : bool }.
 Record buffer := { offset : Z; size : Z; first : Z; last : Z; held : list tensor }.
-Record plan := { steps : Z; arena : Z; peak : Z; edges : list (Z * Z); wanted : list positive; buffers : list buffer }.
+Record plan := { steps : Z; arena : Z; peak : Z; edges : list (Z * Z); wanted : list positive; works : list (Z * Z); buffers : list buffer }.
 
-(** The tensor is live within the steps of its buffer. *)
+(** The tensor fits into its buffer, and is live within its steps. *)
 Definition lives (p : plan) (b : buffer) (t : tensor) :=
-  (first b <=? Z.max 0 (start t)) && (Z.max 0 (start t) <=? last b) &&
+  (bytes t <=? size b) && (first b <=? Z.max 0 (start t)) && (Z.max 0 (start t) <=? last b) &&
   forallb (fun r => (start t <? r) && (r <=? last b)) (reads t) &&
   (negb (out t) || (last b =? Z.max 1 (steps p) - 1)).
 
@@ -54,9 +55,16 @@ Definition complete (p : plan) :=
   let s := members (map ident (flat_map held (buffers p))) in
   forallb (fun i => PositiveSet.mem i s) (wanted p).
 
+(** A buffer without tensors is the workspace of a step. No step is listed twice. *)
+Definition serves (w : Z * Z) (b : buffer) :=
+  match held b with [] => live_at (fst w) b && (snd w <=? size b) | _ => false end.
+Fixpoint ascending (l : list (Z * Z)) :=
+  match l with v :: (w :: _) as l => (fst v <? fst w) && ascending l | _ => true end.
+Definition equipped (p : plan) := ascending (works p) && forallb (fun w => existsb (serves w) (buffers p)) (works p).
+
 Definition check (p : plan) :=
-  (ordered p && complete p, forallb (inside p) (buffers p), pairwise (buffers p), peaks p).
-Definition right (p : plan) := check p = (true, true, true, true).
+  (ordered p && complete p, forallb (inside p) (buffers p), pairwise (buffers p), peaks p, equipped p).
+Definition right (p : plan) := check p = (true, true, true, true, true).
 
 (** ** What it accepts is right *)
 
@@ -67,8 +75,8 @@ Ltac split_and := repeat match goal with
   end.
 
 Lemma right_parts : forall p, right p -> ordered p && complete p = true /\ forallb (inside p) (buffers p) = true /\
-  pairwise (buffers p) = true /\ peaks p = true.
-Proof. intros p H. unfold right, check in H. injection H. auto. Qed.
+  pairwise (buffers p) = true /\ peaks p = true /\ equipped p = true.
+Proof. intros p H. unfold right, check in H. injection H. tauto. Qed.
 
 (** The order is one of the graph: what a node needs runs before it. *)
 Theorem order_is_right : forall p, right p -> forall w u, In (w, u) (edges p) -> w < u.
@@ -85,13 +93,17 @@ Proof.
   - apply PositiveSet.add_spec in H. destruct H as [->|H]; auto.
 Qed.
 
-(** Each tensor of the graph is in a buffer. *)
+(** Each tensor of the graph is in a buffer that is large enough, and inside the arena. *)
 Theorem each_is_held : forall p, right p -> forall i, In i (wanted p) ->
-  exists b t, In b (buffers p) /\ In t (held b) /\ ident t = i.
+  exists b t, In b (buffers p) /\ In t (held b) /\ ident t = i /\ bytes t <= size b /\
+    0 <= offset b /\ offset b + size b <= arena p.
 Proof.
-  intros p H i I. apply right_parts in H. destruct H as [O _]. apply andb_true_iff in O. destruct O as [_ O].
+  intros p H i I. apply right_parts in H. destruct H as [O [N _]]. apply andb_true_iff in O. destruct O as [_ O].
   unfold complete in O. rewrite forallb_forall in O. specialize (O i I). pose proof (members_In _ _ O) as J. apply in_map_iff in J. destruct J as [t [E T]].
-  apply in_flat_map in T. destruct T as [b [B T]]. now exists b, t.
+  apply in_flat_map in T. destruct T as [b [B T]]. exists b, t.
+  rewrite forallb_forall in N. specialize (N b B). unfold inside in N. split_and.
+  match goal with F : forallb (lives p b) _ = true |- _ => rewrite forallb_forall in F; specialize (F t T); unfold lives in F end.
+  split_and. auto 10.
 Qed.
 
 Lemma chain_gives_way : forall l t u a b c, chain l = true -> l = a ++ t :: b ++ u :: c -> gives_way t u = true.
@@ -100,6 +112,12 @@ Proof.
   - split_and. match goal with H : forallb _ _ = true |- _ => rewrite forallb_forall in H; apply H end.
     rewrite in_app_iff. simpl. auto.
   - split_and. eapply IH; eauto.
+Qed.
+
+Lemma chain_over : forall l t u a c, chain l = true -> l = a ++ t :: u :: c -> over u = true.
+Proof.
+  intros l t u a. revert l. induction a as [|x a IH]; intros l c C E; subst l; simpl in C; split_and; [assumption|].
+  eapply IH; eauto.
 Qed.
 
 Lemma pairwise_apart : forall l b c x y z, pairwise l = true -> l = x ++ b :: y ++ c :: z -> apart b c = true.
@@ -137,17 +155,47 @@ Proof.
   - intros O. match goal with H : negb (out t) || _ = true |- _ => rewrite O in H; simpl in H; now apply Z.eqb_eq in H end.
 Qed.
 
+(** Two buffers that are live at one step have no byte in common. *)
+Lemma disjoint : forall p i j b c s x, right p -> nth_error (buffers p) i = Some b -> nth_error (buffers p) j = Some c -> i <> j ->
+  live_at s b = true -> live_at s c = true -> offset b <= x < offset b + size b -> offset c <= x < offset c + size c -> False.
+Proof.
+  intros p i j b c s x H Hb Hc E Lb Lc Xb Xc. apply right_parts in H. destruct H as [_ [_ [P _]]].
+  assert (Q : apart b c = true \/ apart c b = true).
+  { destruct (Nat.lt_total i j) as [L|[L|L]]; [|contradiction|].
+    - destruct (in_two _ _ _ _ _ L Hb Hc) as [a [d [e Q]]]. left. eapply pairwise_apart; eauto.
+    - destruct (in_two _ _ _ _ _ L Hc Hb) as [a [d [e Q]]]. right. eapply pairwise_apart; eauto. }
+  unfold live_at in Lb, Lc. split_and. unfold apart in Q. rewrite !orb_true_iff, !Z.ltb_lt, !Z.leb_le in Q. lia.
+Qed.
+
+(** Each step has the bytes that it needs besides tensors, in a buffer without tensors, of which no
+    other buffer that is live then has a byte; no two entries speak of one step. *)
+Theorem each_works : forall p, right p -> ascending (works p) = true /\ forall s n, In (s, n) (works p) ->
+  exists i b, nth_error (buffers p) i = Some b /\ held b = [] /\ first b <= s <= last b /\ n <= size b /\
+    forall j c x, nth_error (buffers p) j = Some c -> j <> i -> first c <= s <= last c ->
+      offset b <= x < offset b + size b -> offset c <= x < offset c + size c -> False.
+Proof.
+  intros p H. pose proof H as R. apply right_parts in R. destruct R as [_ [_ [_ [_ W]]]].
+  unfold equipped in W. apply andb_true_iff in W. destruct W as [A W]. split; [assumption|].
+  intros s n I. rewrite forallb_forall in W. specialize (W _ I). apply existsb_exists in W. destruct W as [b [B S]].
+  apply In_nth_error in B. destruct B as [i B]. exists i, b.
+  unfold serves in S. destruct (held b) eqn:E; [|discriminate]. simpl in S. pose proof S as T. unfold live_at in T. split_and.
+  repeat split; auto. intros j c x C J L X Y.
+  apply (disjoint p i j b c s x); auto.
+  unfold live_at. apply andb_true_iff. split; apply Z.leb_le; lia.
+Qed.
+
 (** No byte of a tensor is written over before its last reader has run, and none of an output:
     let two tensors have a byte x in common, the k-th of buffer i, made first, and the m-th of
-    buffer j. Then the first is no output, and all its readers have run when the other is made,
-    or make it. *)
+    buffer j. Then the first is no output, and all its readers have run when the other is made;
+    or one makes it, and may write it over the first. *)
 Theorem kept : forall p i j b c k m t u x, right p ->
   nth_error (buffers p) i = Some b -> nth_error (buffers p) j = Some c ->
   nth_error (held b) k = Some t -> nth_error (held c) m = Some u -> (i, k) <> (j, m) ->
   offset b <= x < offset b + size b -> offset c <= x < offset c + size c ->
-  start t <= start u -> out t = false /\ forall r, In r (reads t) -> r <= start u.
+  start t <= start u -> out t = false /\ forall r, In r (reads t) ->
+    r < start u \/ (r = start u /\ i = j /\ m = S k /\ over u = true).
 Proof.
-  intros p i j b c k m t u x H Hb Hc Ht Hu N Xb Xc S.
+  intros p i j b c k m t u x H Hb Hc Ht Hu N Xb Xc Le.
   pose proof (is_inside _ _ _ H Hb) as Ib. pose proof (is_inside _ _ _ H Hc) as Ic.
   pose proof (it_lives _ _ _ _ Ib Ht) as [T1 [T2 [T3 T4]]]. pose proof (it_lives _ _ _ _ Ic Hu) as [U1 [U2 [U3 U4]]].
   destruct (Nat.eq_dec i j) as [E|E].
@@ -157,8 +205,26 @@ Proof.
     + destruct (in_two _ _ _ _ _ L Ht Hu) as [a [d [e Q]]].
       match goal with C : chain _ = true |- _ => pose proof (chain_gives_way _ _ _ _ _ _ C Q) as W end.
       unfold gives_way in W. split_and. split; [now apply negb_true_iff|].
-      intros r R. match goal with F : forallb _ (reads t) = true |- _ => rewrite forallb_forall in F; specialize (F r R) end.
-      now apply Z.leb_le.
+      intros r R. match goal with F : forallb _ (reads t) = true |- _ => rewrite forallb_forall in F; specialize (F r R); apply Z.leb_le in F end.
+      match goal with C : chain (held b) = true |- _ => rename C into C0 end.
+      destruct (Nat.eq_dec m (S k)) as [M|M].
+      * subst m. destruct (Z.eq_dec r (start u)) as [F'|F']; [right|left; lia].
+        repeat split; auto.
+        destruct (nth_error_split _ _ Ht) as [a' [c' [Q' La]]]. rewrite Q' in Hu.
+        rewrite nth_error_app2 in Hu by lia. replace (S k - length a')%nat with 1%nat in Hu by lia.
+        destruct c' as [|u' c']; simpl in Hu; [discriminate|]. injection Hu as ->.
+        exact (chain_over _ _ _ _ _ C0 Q').
+      * left. assert (V : exists v, nth_error (held b) (S k) = Some v).
+        { destruct (nth_error (held b) (S k)) eqn:V; [eauto|]. apply nth_error_None in V.
+          assert (m < length (held b))%nat by (apply nth_error_Some; congruence). lia. }
+        destruct V as [v V].
+        destruct (in_two _ _ _ _ _ (Nat.lt_succ_diag_r k) Ht V) as [a1 [d1 [e1 Q1]]].
+        assert (L2 : (S k < m)%nat) by lia.
+        destruct (in_two _ _ _ _ _ L2 V Hu) as [a2 [d2 [e2 Q2]]].
+        pose proof (chain_gives_way _ _ _ _ _ _ C0 Q1) as W1. pose proof (chain_gives_way _ _ _ _ _ _ C0 Q2) as W2.
+        unfold gives_way in W1, W2. split_and.
+        match goal with G : forallb (fun r => r <=? start v) (reads t) = true |- _ => rewrite forallb_forall in G; specialize (G r R); apply Z.leb_le in G end.
+        lia.
     + destruct (in_two _ _ _ _ _ L Hu Ht) as [a [d [e Q]]].
       match goal with C : chain _ = true |- _ => pose proof (chain_gives_way _ _ _ _ _ _ C Q) as W end.
       unfold gives_way in W. split_and. lia.
@@ -212,7 +278,7 @@ Qed.
 Theorem peak_is_right : forall p, right p -> (forall s, 0 <= s -> load (buffers p) s <= Z.max 0 (peak p)) /\
   (peak p = 0 \/ exists s, load (buffers p) s = peak p).
 Proof.
-  intros p H. apply right_parts in H. destruct H as [_ [I [_ P]]]. unfold peaks in P.
+  intros p H. apply right_parts in H. destruct H as [_ [I [_ [P _]]]]. unfold peaks in P.
   apply andb_true_iff in P. destruct P as [P1 P2]. split.
   - intros s S. destruct (load_rises (buffers p) s S) as [L|[b [Hb [_ L]]]].
     + intros b Hb. rewrite forallb_forall in I. specialize (I b Hb). unfold inside in I. split_and. assumption.
@@ -226,6 +292,7 @@ Proof.
 Qed.
 
 Print Assumptions each_is_held.
+Print Assumptions each_works.
 Print Assumptions kept.
 Print Assumptions peak_is_right.
 Print Assumptions order_is_right.

@@ -20,11 +20,12 @@ func Write(opb, pbp io.Writer, p *model.Problem, f *model.Formula, bound int64, 
 	if err := f.Write(opb); err != nil {
 		return 0, err
 	}
-	w := bufio.NewWriterSize(pbp, 1<<16)
+	size := &counter{w: pbp}
+	w := bufio.NewWriterSize(size, 1<<16)
 	w.WriteString("pseudo-Boolean proof version 3.0\nf " + strconv.Itoa(len(f.Rows)) + " ;\npbc")
 	f.WriteObjective(w)
 	w.WriteString(" >= " + strconv.FormatInt(bound, 10) + " : subproof\n")
-	r := newRefuter(f, w, bound)
+	r := newRefuter(f, w, size, bound)
 	if err := r.refute(); err != nil {
 		return 0, err
 	}

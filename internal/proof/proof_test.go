@@ -266,3 +266,35 @@ func TestOneLine(t *testing.T) {
 		t.Errorf("expected\n%sfound\n%s", want, opb)
 	}
 }
+
+// TestTooLarge: a proof of many cases, each of which would be a flow over a large graph, is
+// refused before it has taken all of them. Here 5 results may each be written over 5 tensors.
+func TestTooLarge(t *testing.T) {
+	defer proof.Limit(proof.Limit(1 << 20))
+	const chain, wide = 1000, 5
+	p := &model.Problem{Before: make([][]int32, chain+1), Work: make([]int64, chain+1), Pairs: make([][]model.Pair, chain+1)}
+	for v := range int32(chain) {
+		p.Before[v+1] = []int32{v}
+		p.Tensors = append(p.Tensors, model.Tensor{Bytes: 4, Maker: v, Readers: []int32{v + 1}})
+	}
+	for i := range int32(2 * wide) {
+		x := model.Tensor{Bytes: 64, Maker: -1, Readers: []int32{chain}}
+		if i >= wide {
+			x.Maker, x.Readers, x.Output = chain, nil, true
+		}
+		p.Tensors = append(p.Tensors, x)
+	}
+	for result := range int32(wide) {
+		for over := range int32(wide) {
+			p.Pairs[chain] = append(p.Pairs[chain], model.Pair{Result: chain + wide + result, Over: chain + over})
+		}
+	}
+	order := make([]int32, chain+1)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	_, err := write(p, []int32{chain}, false, wide*64+4, order)
+	if err == nil || !strings.HasPrefix(err.Error(), "the proof is too large: after ") {
+		t.Errorf("expected a refusal, found %v", err)
+	}
+}

@@ -3,6 +3,7 @@ package proof
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 
@@ -12,6 +13,23 @@ import (
 // maxCases limits the cases of one proof: the nodes of its set that may run, times the choices
 // of each among pairs that compete.
 const maxCases = 1 << 12
+
+// maxBytes limits the size of one proof, and maxArcs the arcs of the networks of all its cases,
+// which decide how long it takes: some seconds.
+const maxArcs = 1 << 25
+
+var maxBytes = int64(32 << 20) // less in a test
+
+// counter counts what is written.
+type counter struct {
+	w     io.Writer
+	bytes int64
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	c.bytes += int64(len(b))
+	return c.w.Write(b)
+}
 
 // refuter derives a contradiction from "the objective is below the bound", one case for each
 // node that may be the one that runs. In a case, what must have run and what cannot follows by
@@ -31,6 +49,8 @@ type refuter struct {
 	mark  []bool    // by variable, while lines are collected
 	at    []int32   // by variable of a node: its vertex
 	cases int
+	arcs  int
+	size  *counter
 }
 
 // sum is a linear combination of constraints and literals.
@@ -43,9 +63,9 @@ type term struct {
 	times int64
 }
 
-func newRefuter(f *model.Formula, w *bufio.Writer, bound int64) *refuter {
+func newRefuter(f *model.Formula, w *bufio.Writer, size *counter, bound int64) *refuter {
 	n := len(f.Names)
-	r := &refuter{known: newKnown(f), w: w, id: int64(len(f.Rows)), bound: bound, bytes: make([]int64, 2*n), rows: make([][]int32, n), line: make([]int64, n), mark: make([]bool, n), at: make([]int32, n)}
+	r := &refuter{known: newKnown(f), w: w, size: size, id: int64(len(f.Rows)), bound: bound, bytes: make([]int64, 2*n), rows: make([][]int32, n), line: make([]int64, n), mark: make([]bool, n), at: make([]int32, n)}
 	for _, c := range f.Costs {
 		r.bytes[c.Lit] = c.Bytes
 		r.all += c.Bytes
@@ -160,6 +180,9 @@ func (r *refuter) choices(out []model.Lit) (int64, error) {
 	if r.cases++; r.cases > maxCases {
 		return 0, fmt.Errorf("the proof needs more than %d cases: nodes that may run first, times the choices of results over operands", maxCases)
 	}
+	if r.arcs > maxArcs || r.size.bytes > maxBytes {
+		return 0, fmt.Errorf("the proof is too large: after %d cases, it has %d bytes (expected at most %d) and took networks of %d arcs (expected at most %d)", r.cases-1, r.size.bytes, maxBytes, r.arcs, maxArcs)
+	}
 	id, value, ok := r.leaf(out)
 	if ok {
 		return id, nil
@@ -227,6 +250,7 @@ func (r *refuter) leaf(out []model.Lit) (id, value int64, ok bool) {
 			inflows = append(inflows, inflow{c.Lit, r.tensor(g, c)})
 		}
 	}
+	r.arcs += len(g.arcs)
 	if value += g.max(); value < r.bound {
 		return 0, value, false
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // writePlain writes a valid plan in plain text, for proofs/Plan.v: of the file, what must run
-// before what, the storages with their makers and readers, and what may be written over what;
-// of the plan, the arena, the peak and the buffers. docs/proofs.md has the form.
+// before what, the storages with their sizes, makers and readers, workspaces, and what may be
+// written over what; of the plan, the arena, the peak and the buffers. docs/proofs.md has the form.
 func (v *verifier) writePlain(to io.Writer) error {
 	s := v.main
 	b := s.bounds(0)
@@ -29,8 +29,12 @@ func (v *verifier) writePlain(to io.Writer) error {
 		}
 	}
 	placed := make([]bool, len(s.Storages)) // elsewhere than in the arena
+	elsewhere := make([]bool, len(s.Nodes))
 	for k := range s.buffers {
 		if p := &s.buffers[k]; p.Known && v.Plan.Buffers[k].Pool != plan.Arena {
+			if n := v.Plan.Buffers[k].Node; n != nil && len(p.Storages) == 0 {
+				elsewhere[*n] = true
+			}
 			for _, i := range p.Storages {
 				placed[i] = true
 			}
@@ -45,13 +49,18 @@ func (v *verifier) writePlain(to io.Writer) error {
 		if st.Output {
 			out = 1
 		}
-		fmt.Fprintf(w, "tensor %d %d %d", i, st.Maker, out)
+		fmt.Fprintf(w, "tensor %d %d %d %d", i, st.Bytes, st.Maker, out)
 		for _, r := range st.Readers {
 			if r != st.Maker {
 				fmt.Fprintf(w, " %d", r)
 			}
 		}
 		w.WriteString("\n")
+	}
+	for n, need := range s.need {
+		if need.bytes > 0 && !elsewhere[n] {
+			fmt.Fprintf(w, "work %d %d\n", n, need.bytes)
+		}
 	}
 	for n := range s.Nodes {
 		for _, x := range s.Pairs(int32(n)) {

@@ -53,11 +53,16 @@ func plain(t *testing.T, p *schedule.Problem, r *schedule.Result) string {
 		if x.Output {
 			out = 1
 		}
-		fmt.Fprintf(&b, "tensor %d %d %d", i, start, out)
+		fmt.Fprintf(&b, "tensor %d %d %d %d", i, x.Bytes, start, out)
 		for _, v := range x.Readers {
 			fmt.Fprintf(&b, " %d", at[v])
 		}
 		b.WriteString("\n")
+	}
+	for step, v := range r.Order {
+		if m.Work[v] > 0 {
+			fmt.Fprintf(&b, "work %d %d\n", step, m.Work[v])
+		}
 	}
 	for _, pairs := range m.Pairs {
 		for _, x := range pairs {
