@@ -148,7 +148,9 @@ def order(problem: Problem | None = None, **options: Any) -> Result | Ordered:
     Arrays are ordered in this process, if libonnxmem is there. size, producer (-1: none) and
     consumers have an element for each tensor, and so have output, resident, reuses, parent
     and offset; workspace has one for each node. docs/formats/nodes.md has their meaning, and
-    onnxmem.h that of parent. time_limit is in seconds.
+    onnxmem.h that of parent. consumers, and other lists of lists, may also be two arrays of
+    numpy: where the list of each tensor begins, with the end of the last, and the elements of
+    all; so give lists of arrays as a list, not as a tuple. time_limit is in seconds.
     """
     if problem is None:
         own = {name: options.pop(name) for name in ("effort", "time_limit") if name in options}

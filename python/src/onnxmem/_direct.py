@@ -42,7 +42,7 @@ class Packed:
     offsets: Sequence[int]
     #: The end of the highest buffer; of several pools, the sum.
     arena_bytes: int
-    #: No arena of these buffers is smaller; of several pools, the sum.
+    #: No arena of these buffers is smaller; of several pools, the sum, for this choice of pools.
     lower_bound_bytes: int
     #: The two are equal: no placement is better.
     proven: bool
@@ -307,6 +307,10 @@ def limit(
 ) -> Limited:
     """Look for steps below a limit, in bytes or as a text such as "60%" of the best order's peak."""
     link = number("host_link", host_link, 0) if host_link is not None else 0
+    if link and least:
+        raise ValueError("least: expected no host_link: no bound is known with a host")
+    if not link and not recompute:
+        raise ValueError("recompute: expected a host_link where no node may run again")
     percent, size_limit = _goal(limit)
     lib.options(effort, time_limit)  # for its errors
     library = lib.library()
@@ -328,16 +332,16 @@ def limit(
         swaps = [Swap(s.tensor, s.out, s.into) for s in r.swaps[: r.swap_count]] if r.step_count else []
     finally:
         library.onnxmem_free(r.steps)
-    hosted = link > 0
+    hosted, there = link > 0, r.step_count > 0 or r.feasible == 1
     return Limited(
         like(graph.size, steps),
         r.limit,
         _known(r.feasible),
-        r.peak or None,
+        r.peak if there else None if hosted else r.peak or None,
         None if hosted else r.bound,
         r.best_order,
-        r.extra_percent if r.step_count else None,
-        None if hosted or r.feasible == 0 else r.extra_at_least,
+        r.extra_percent if there else None,
+        None if hosted or r.feasible == 0 and not there else r.extra_at_least,
         swaps,
         bool(r.ended),
     )
@@ -365,7 +369,7 @@ def _limit_by_command(
         "time_limit": _seconds(time_limit),
     }
     r = call(["order", "-", *flags(options)], json.dumps(graph.problem()).encode(), answers=True).result or Record()
-    found = "steps" in r
+    found = "steps" in r or bool(r.feasible)
     smallest = r.get("least", {})
     return Limited(
         like(graph.size, array("i", r.get("steps", []))),

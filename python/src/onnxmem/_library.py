@@ -162,7 +162,7 @@ def library() -> ctypes.CDLL | None:
     It is the file that the environment variable ONNXMEM_LIBRARY names, else the one in this
     package, which some wheels have. NotInstalled says that the named one cannot be loaded.
     """
-    global _loaded, _missing
+    global _loaded, _missing, _forked
     if _loaded is not None or _missing or _forked:
         return _loaded
     name = {"win32": "onnxmem.dll", "darwin": "libonnxmem.dylib"}.get(sys.platform, "libonnxmem.so")
@@ -178,12 +178,16 @@ def library() -> ctypes.CDLL | None:
         _loaded.onnxmem_free.argtypes = (ctypes.c_void_p,)
         if not _loaded.onnxmem_version().startswith(b"0.1."):
             raise OSError(f"version {_loaded.onnxmem_version().decode()}: expected 0.1")
+        if _loaded.onnxmem_pack(*[None] * 7, ctypes.c_size_t(0)) == _FORKED:  # the host loaded it before a fork
+            _loaded, _forked = None, True
     except (OSError, AttributeError) as e:
         _loaded, _missing = None, True
         if named:
             raise NotInstalled(f"{path}, which {VARIABLE} names: {e}") from e
     return _loaded
 
+
+_FORKED = 4
 
 #: A search that takes no longer holds up Ctrl-C no longer.
 _QUICK = 20_000_000
