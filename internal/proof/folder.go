@@ -31,6 +31,7 @@ type Claim struct {
 	Order   []int32
 	Node    func(i int32) string // names for the reader
 	Tensor  func(i int32) string
+	Poll    func() // called now and then: it ends the work by a panic; nil: nothing does
 
 	// Of a placement: the buffers that are live at one step.
 	Live []Live
@@ -166,7 +167,7 @@ func (c *Claim) write(opb, pbp io.Writer) (upper int64, err error) {
 			fmt.Fprintf(opb, "* t%d: the %d bytes of %s count\n", i, x.Bytes, c.Tensor(int32(i)))
 		}
 	}
-	return Write(opb, pbp, c.Problem, c.Formula, c.Bytes, c.Order)
+	return write(opb, pbp, c.Problem, c.Formula, c.Bytes, c.Order, c.Poll)
 }
 
 // writeLive writes that buffers that are live at one step take at least their sum.

@@ -17,6 +17,11 @@ import (
 // the problem's nodes: the load of its step is the upper end of what the proof concludes, which
 // is returned. It fails if the bound does not hold, or if the proof is too large.
 func Write(opb, pbp io.Writer, p *model.Problem, f *model.Formula, bound int64, order []int32) (upper int64, err error) {
+	return write(opb, pbp, p, f, bound, order, nil)
+}
+
+// write is Write; it calls poll, if there is one, before each case.
+func write(opb, pbp io.Writer, p *model.Problem, f *model.Formula, bound int64, order []int32, poll func()) (upper int64, err error) {
 	if err := f.Write(opb); err != nil {
 		return 0, err
 	}
@@ -26,6 +31,7 @@ func Write(opb, pbp io.Writer, p *model.Problem, f *model.Formula, bound int64, 
 	f.WriteObjective(w)
 	w.WriteString(" >= " + strconv.FormatInt(bound, 10) + " : subproof\n")
 	r := newRefuter(f, w, size, bound)
+	r.poll = poll
 	if err := r.refute(); err != nil {
 		return 0, err
 	}

@@ -51,6 +51,7 @@ type refuter struct {
 	cases int
 	arcs  int
 	size  *counter
+	poll  func() // or nil
 }
 
 // sum is a linear combination of constraints and literals.
@@ -179,6 +180,9 @@ func (r *refuter) lines(lits []model.Lit) {
 func (r *refuter) choices(out []model.Lit) (int64, error) {
 	if r.cases++; r.cases > maxCases {
 		return 0, fmt.Errorf("the proof needs more than %d cases: nodes that may run first, times the choices of results over operands", maxCases)
+	}
+	if r.poll != nil {
+		r.poll()
 	}
 	if r.arcs > maxArcs || r.size.bytes > maxBytes {
 		return 0, fmt.Errorf("the proof is too large: after %d cases, it has %d bytes (expected at most %d) and took networks of %d arcs (expected at most %d)", r.cases-1, r.size.bytes, maxBytes, r.arcs, maxArcs)

@@ -27,6 +27,9 @@ func (v *verifier) writeProofs() error {
 	if l := v.r.Limited; l != nil && l.ExtraCostBound != nil && *l.ExtraCostBound > 0 {
 		claims = append(claims, proof.Claim{Name: "extra-time", Refused: "no proof is written of the bound of the extra time, which verify takes as claimed"})
 	}
+	for i := range claims {
+		claims[i].Poll = v.Poll
+	}
 	list, err := proof.Folder(v.opt.Proofs, v.opt.ProofName, claims)
 	for _, r := range list {
 		v.r.Proofs = append(v.r.Proofs, Proof(r))
