@@ -3,6 +3,7 @@ package main_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -126,7 +127,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// TestCancel: a search of minutes ends at once when another thread sets the flag.
+// TestCancel: a search of minutes that is under way ends when another thread sets the flag.
 func TestCancel(t *testing.T) {
 	p := readBuffers(t, datafolder.Path(t, "dsa", "iopddl-idealloc-S.csv"))
 	if got := host(t, "cancel", numbers(p, alloc.EffortMax, -1)); got != "ended" {
@@ -287,8 +288,11 @@ func TestHeader(t *testing.T) {
 // and in Rust, as in Go.
 func TestExamples(t *testing.T) {
 	dir, err := built()
-	if err != nil {
+	if err != nil && dir == "" {
 		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	example := filepath.Join("..", "examples", "memory-pass")
 	want, err := os.ReadFile(filepath.Join(example, "four.planned.mlir"))
@@ -301,7 +305,7 @@ func TestExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(path, filepath.Join(dir, to)); err != nil {
+		if err := os.Symlink(path, filepath.Join(dir, to)); err != nil && !errors.Is(err, os.ErrExist) {
 			t.Fatal(err)
 		}
 	}

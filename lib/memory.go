@@ -97,6 +97,8 @@ func call(text *C.char, bytes C.size_t, f func() error) (status C.int) {
 		}
 		return status
 	}
+	// A pointer of the caller that is not mapped is a fault of this call, not the end of the process.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if x := recover(); x != nil {
 			status = say(C.ONNXMEM_FAULT, fmt.Sprintf("a fault of onnxmem: %v\n%s", x, debug.Stack()))

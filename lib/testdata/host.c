@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -158,8 +159,18 @@ static void run_threads(void) {
 /* cancel: a search of minutes ends when another thread says so. */
 static volatile int32_t flag;
 
+static int64_t cpu(clockid_t clock) {
+	struct timespec t;
+	clock_gettime(clock, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* raise_flag waits until other threads have worked for 50 ms: then the search is under way. */
 static void *raise_flag(void *arg) {
+	int64_t before = cpu(CLOCK_PROCESS_CPUTIME_ID) - cpu(CLOCK_THREAD_CPUTIME_ID);
 	(void)arg;
+	while (cpu(CLOCK_PROCESS_CPUTIME_ID) - cpu(CLOCK_THREAD_CPUTIME_ID) < before + 50000000)
+		;
 	flag = 1;
 	return NULL;
 }
@@ -362,6 +373,9 @@ static void run_errors(void) {
 	g.node_count = 2;
 	begin[0] = 1;
 	EXPECT(ONNXMEM_REFUSED, "consumers", order_nodes(&g, NULL, order, &ordered, error, sizeof error));
+	g.consumer = (int32_t *)mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	begin[0] = 0;
+	EXPECT(ONNXMEM_FAULT, "a fault of onnxmem", order_nodes(&g, NULL, order, &ordered, error, sizeof error));
 	puts("refused");
 }
 
