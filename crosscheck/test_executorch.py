@@ -1,11 +1,13 @@
 """Tests of onnxmem.executorch that need the package executorch; crosscheck/run executorch runs them."""
 
+import copy
 import unittest
 
 import onnxmem.executorch
 import torch
 from executorch.exir import ExecutorchBackendConfig, to_edge
-from executorch.exir.memory_planning import greedy
+from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite, greedy
+from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.tensor import TensorSpec
 
 from . import executorch
@@ -111,6 +113,91 @@ class Order(unittest.TestCase):
         before = [n.name for n in graph.graph.nodes if "rand" in n.name]
         self.assertTrue(onnxmem.executorch.order(graph).modified)
         self.assertEqual([n.name for n in graph.graph.nodes if "rand" in n.name], before)
+
+
+class _Changes(torch.nn.Module):
+    """Reads an input before and after it changes it."""
+
+    def forward(self, x, y):
+        wide = (x + y).repeat(50)
+        x.add_(1)
+        other = (x * 2).repeat(40)
+        return wide.sum(), other.sum(), torch.cat([wide, other]).max()
+
+
+class _Chooses(torch.nn.Module):
+    """Has results of a body of control flow between those that would better be made apart."""
+
+    def forward(self, x):
+        wide, other = x.repeat(50), (x + 1).repeat(40)
+        a, b = torch.cond(x.sum() > 0, lambda x: (x.sin() + 1, x * 3), lambda x: (x.cos() - 1, x * 4), (x,))
+        return wide.sum() + a.sum(), (other * 2).sum() + b, a
+
+
+class Options(unittest.TestCase):
+    """The options of ExecuTorch's pass, with ours."""
+
+    allocations = tuple({"alloc_graph_input": a, "alloc_graph_output": b} for a in (True, False) for b in (True, False))
+
+    def programs(self, edge, **options):
+        """Return a program that ExecuTorch plans alone, and that which onnxmem plans; check its figures."""
+        config = {"emit_mutable_buffer_names": True} if options.get("alloc_mutable_buffers") is False else {}
+        found = [
+            copy.deepcopy(edge).to_executorch(ExecutorchBackendConfig(memory_planning_pass=way(**options), **config))
+            for way in (MemoryPlanningPass, onnxmem.executorch.memory_planning)
+        ]
+        meta = found[1].exported_program().graph_module.meta
+        sizes = meta["non_const_buffer_sizes"]
+        if meta["onnxmem"]["order"]:
+            self.assertGreaterEqual(sum(sizes), meta["onnxmem"]["order"]["lower_bound_bytes"])
+        for b in meta["onnxmem"]["buffers"]:
+            self.assertEqual(b["arena_bytes"], sizes[b["mem_id"]])
+            self.assertLessEqual(b["lower_bound_bytes"], b["arena_bytes"])
+        return found
+
+    def test_outputs_are_those_of_executorchs_plan(self):
+        x = torch.arange(64.0)
+        others = (*({"alignment": n} for n in (1, 4, 64)), {"share_mutable_buffers": True})
+        for model, inputs, ways in ((_Counter(), (x,), self.allocations + others), (_Changes(), (x, x + 3), self.allocations)):
+            edge = executorch.lowered(model, inputs)
+            for options in ways:
+                with self.subTest(model=type(model).__name__, **options):
+                    calls = [tuple(t.clone() for t in inputs) for _ in range(4)]
+                    alone, ours = self.programs(edge, **options)
+                    want, got = executorch.run(alone, *calls[:2]), executorch.run(ours, *calls[2:])
+                    self.assertEqual(len(want), len(got))
+                    self.assertTrue(all(torch.equal(a, b) for a, b in zip(want, got, strict=True)), (want, got))
+
+    def test_the_order_alone_keeps_what_a_program_changes(self):
+        inputs = (torch.arange(64.0), torch.ones(64))
+        for model, given in ((_Changes(), inputs), (_Counter(), inputs[:1])):
+            edge = executorch.lowered(model, given)
+            for options in self.allocations:
+                calls = [tuple(t.clone() for t in given) for _ in range(2)]
+                ways = [{}, {"passes": [onnxmem.executorch.order]}]
+                plans = [ExecutorchBackendConfig(memory_planning_pass=MemoryPlanningPass(**options), **way) for way in ways]
+                want, got = (executorch.run(copy.deepcopy(edge).to_executorch(p), c) for p, c in zip(plans, calls, strict=True))
+                self.assertTrue(all(torch.equal(a, b) for a, b in zip(want, got, strict=True)), (options, want, got))
+
+    def test_buffers_that_others_hold_do_not_count(self):
+        edge = executorch.lowered(_Counter(), (torch.arange(64.0),))
+        held, free = (self.programs(edge, alloc_mutable_buffers=a)[1] for a in (True, False))
+        bounds = [p.exported_program().graph_module.meta["onnxmem"]["order"]["lower_bound_bytes"] for p in (held, free)]
+        self.assertEqual(bounds[0] - bounds[1], 64 * 4)
+
+    def test_figures_are_those_of_the_plan_that_is_taken(self):
+        def wasteful(*args):
+            plan = onnxmem.executorch.algorithm(*args)
+            return type(plan)(plan.spec_dict, [n + 1024 * (n > 0) for n in plan.bufsizes])
+
+        edge = executorch.lowered(_Counter(), (torch.arange(64.0),))
+        at = edge.to_executorch(ExecutorchBackendConfig(memory_planning_pass=onnxmem.executorch.memory_planning(memory_planning_algo=MemoryPlanningAlgorithmSuite([wasteful]))))
+        (buffer,) = at.exported_program().graph_module.meta["onnxmem"]["buffers"]
+        self.assertEqual(buffer["arena_bytes"] - buffer["lower_bound_bytes"], 1024)
+
+    def test_bodies_of_control_flow_count(self):
+        meta = self.programs(executorch.lowered(_Chooses(), (torch.arange(64.0),)))[1].exported_program().graph_module.meta
+        self.assertEqual(meta["onnxmem"]["order"]["peak_bytes"], sum(meta["non_const_buffer_sizes"]))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from ._calls import order
 
@@ -25,16 +25,24 @@ from ._calls import order
 Tensor = dict[str, Any]
 
 
-def reordered(graph_module: Any, signature: Any = None, inputs: bool = True, outputs: bool = True) -> tuple[bool, dict[str, int] | None]:
+class Planned(NamedTuple):
+    """What ExecuTorch plans: inputs, results, buffers that the program changes; and in what units, in bytes."""
+
+    inputs: bool = True
+    outputs: bool = True
+    buffers: bool = True
+    alignment: int = 16  # ExecuTorch's own
+
+
+def reordered(graph_module: Any, signature: Any = None, planned: Planned | None = None) -> tuple[bool, dict[str, int] | None]:
     """Put the nodes of a graph into an order of smaller peak, if one is found.
 
-    signature is that of the program; without one, all placeholders count as held. inputs and
-    outputs say whether ExecuTorch plans these. The result says whether the order changed, and has
-    the peaks before and after with a lower bound of all orders, in bytes; without them, the order
-    was not searched for.
+    signature is that of the program; without one, all placeholders count as held. The result says
+    whether the order changed, and has the peaks before and after with a lower bound of all orders,
+    in bytes, without those of the bodies of control flow; without them, the order was not searched for.
     """
-    graph = _Graph(graph_module, signature, inputs, outputs)
-    if not graph.steps or graph.bodies > 1:
+    graph = _Graph(graph_module, signature, planned or Planned())
+    if not graph.steps or graph.bodies > 1 or graph.fixed:
         return False, None
     found = order({"nodes": [{"name": s[-1].name} for s in graph.steps], "tensors": graph.tensors})
     figures = {k: graph.held_bytes + found[k] for k in ("program_order_peak_bytes", "peak_bytes", "lower_bound_bytes")}
@@ -54,6 +62,7 @@ def settle(graph_module: Any) -> None:
 
     ExecuTorch has specs of their own for them at its output, such as for each buffer that the
     program changes, and would set bytes aside for each at the last step, which nobody uses.
+    Where it plans no results, a spec that is one would not be planned at all: leave these.
     """
     last = graph_module.graph.output_node()
     results, specs = last.args[0], last.meta.get("spec")
@@ -70,14 +79,15 @@ def settle(graph_module: Any) -> None:
 class _Graph:
     """The steps of a graph, and the tensors between them."""
 
-    def __init__(self, graph_module: Any, signature: Any, inputs: bool, outputs: bool) -> None:
+    def __init__(self, graph_module: Any, signature: Any, planned: Planned) -> None:
         from executorch.exir import memory
 
         self.steps: list[list[Any]] = []
         self.tensors: list[Tensor] = []
         self.bodies = 0  # nodes of control flow
+        self.fixed = False  # a planned input must hold a result, which ExecuTorch does not see
         self.held_bytes = 0  # of buffers that the program changes, which take memory throughout
-        self._planned = inputs, outputs
+        self._planned = planned
         self._signature = signature
         self._index: dict[Any, int] = {}  # of the step of a node
         self._storages: dict[int, Tensor] = {}  # by identity, of a spec or a node's result
@@ -172,7 +182,7 @@ class _Graph:
         key = id(value)
         if key not in self._storages:
             self._values.append(value)
-            self._storages[key] = {"bytes": _bytes(value)}
+            self._storages[key] = {"bytes": _bytes(value, self._planned.alignment)}
             if getattr(value, "const", False):
                 self._storages[key]["resident"] = True
         return key
@@ -181,19 +191,31 @@ class _Graph:
         """Note that a placeholder is there from the start, and whether it counts."""
         s = self._signature
         changed = s is not None and s.inputs_to_buffers.get(node.target) in s.buffers_to_mutate.values()
-        counts = s is not None and self._planned[0] and node.op == "placeholder" and not changed
+        counts = s is not None and self._planned.inputs and node.op == "placeholder" and not changed
         for root in self._roots[node]:
             if root is not None:
                 t = self._storages[root]
                 t.update(producer=-1, **({} if counts else {"resident": True}))
-                self.held_bytes += t["bytes"] if changed else 0
+                self.held_bytes += t["bytes"] if changed and self._planned.buffers else 0
 
     def _end(self, node: Any) -> None:
-        """Note which tensors are results of the graph."""
+        """Note which tensors are results of the graph.
+
+        Where ExecuTorch plans inputs and no results, it takes an input that the program changes
+        for unused behind its last reader. It keeps it to the end if the change comes last.
+        """
+        specs = node.meta.get("spec")
+        of_results = {id(s) for s in specs} if isinstance(specs, (list, tuple)) else set()
         for n in node.all_input_nodes:
             for root in self._roots.get(n, ()):
-                if root is not None:
-                    self._storages[root]["output" if self._planned[1] else "resident"] = True
+                if root is None:
+                    continue
+                t = self._storages[root]
+                if self._planned.outputs:
+                    t["output"] = True
+                elif not t.get("resident"):
+                    self.fixed |= t.get("producer") == -1 and root not in of_results
+                    t["resident"] = True
 
     def _keep(self, pairs: Iterable[tuple[int, int]]) -> None:
         """Let one step stay before another: a tensor of no bytes goes from one to the other."""
@@ -265,10 +287,10 @@ def _written(node: Any) -> list[Any]:
     return found
 
 
-def _bytes(value: Any) -> int:
+def _bytes(value: Any, alignment: int) -> int:
     """Return the bytes that ExecuTorch allocates, of a tensor of unknown length none."""
     from executorch.exir.sym_util import eval_shape_upper_bound
-    from executorch.exir.tensor import ALIGNMENT, calculate_aligned_num_bytes, num_bytes_from_shape_and_dtype
+    from executorch.exir.tensor import calculate_aligned_num_bytes, num_bytes_from_shape_and_dtype
 
     shape = value.shape
     if not all(isinstance(n, int) for n in shape):
@@ -276,4 +298,4 @@ def _bytes(value: Any) -> int:
             shape = eval_shape_upper_bound(shape)
         except RuntimeError:  # no bound: the runtime allocates it
             return 0
-    return int(calculate_aligned_num_bytes(num_bytes_from_shape_and_dtype(shape, value.dtype), ALIGNMENT))
+    return int(calculate_aligned_num_bytes(num_bytes_from_shape_and_dtype(shape, value.dtype), alignment))

@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ._calls import pack
-from ._graph import reordered, settle
+from ._graph import Planned, reordered, settle
 
 __all__ = ["algorithm", "memory_planning", "order"]
 
@@ -36,9 +36,11 @@ def memory_planning(*, order_nodes: bool = True, **options: Any) -> Any:
     or ``alignment=64``. Without order_nodes, the nodes keep their order.
 
     ``exported_program().graph_module.meta["onnxmem"]`` of the program says what was found, in
-    bytes: ``buffers``, the arena of each with a lower bound for this order, and ``order``, the
-    peaks of the order before and after with a lower bound for all orders, None if there are
-    several nodes of control flow.
+    bytes: ``buffers``, the arena of each with a lower bound for this order (without one if
+    memory of several devices is planned), and ``order``, the peaks of the order before and
+    after with a lower bound for all orders, None if there are several nodes of control flow, or if
+    one of the inputs, which are planned, changes and results are not planned: these programs
+    keep their order.
     """
     from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite, greedy
 
@@ -74,6 +76,7 @@ def algorithm(
     specs are TensorSpecs with lifetimes, whose two ends are inclusive. Those of one mem_id
     share a buffer, above what the bodies of control flow need there; a spec within the
     storage of another lies where that one does. Sizes and offsets are multiples of alignment.
+    ``graph_module.meta["onnxmem"]["buffers"]`` then has the sizes of this plan.
     """
     from executorch.exir.memory_planning import MemoryAlgoResult, SpecAllocResult
 
@@ -132,6 +135,19 @@ def _packed(specs: list[Any], alignment: int) -> tuple[list[int], dict[str, int]
     return offsets, {k: found[k] * alignment for k in ("arena_bytes", "lower_bound_bytes")}
 
 
+def _correct(found: dict[str, Any], graph_module: Any) -> None:
+    """Let the figures be those of the plan that was taken, with the bytes of bodies."""
+    sizes = graph_module.meta["non_const_buffer_sizes"]
+    if "non_const_buffer_device" in graph_module.meta:  # one call of the algorithm for each device
+        found["buffers"] = [{"mem_id": i, "arena_bytes": n} for i, n in enumerate(sizes) if i]
+    for b in found.get("buffers", ()):
+        b["arena_bytes"] = sizes[b["mem_id"]]
+    below = getattr(graph_module, "input_mem_buffer_sizes", None) or []
+    bodies = sum(map(min, sizes, below))
+    if found.get("order"):
+        found["order"] = {k: v + bodies for k, v in found["order"].items()}
+
+
 @functools.cache
 def _planning() -> Any:
     """Return the class of the pass. ExecuTorch's must be there to be derived from."""
@@ -145,10 +161,14 @@ def _planning() -> Any:
             self.order_nodes = order_nodes
 
         def run(self, graph_module: Any, graph_signature: Any = None) -> Any:
-            settle(graph_module)
+            if self.alloc_graph_output:
+                settle(graph_module)
+            found = graph_module.meta.setdefault("onnxmem", {})
             if self.order_nodes:
-                found = reordered(graph_module, graph_signature, self.alloc_graph_input, self.alloc_graph_output)
-                graph_module.meta.setdefault("onnxmem", {})["order"] = found[1]
-            return super().run(graph_module, graph_signature)
+                planned = Planned(self.alloc_graph_input, self.alloc_graph_output, self.alloc_mutable_buffers, self.alignment)
+                found["order"] = reordered(graph_module, graph_signature, planned)[1]
+            result = super().run(graph_module, graph_signature)
+            _correct(found, graph_module)
+            return result
 
     return OnnxmemPlanning
