@@ -158,7 +158,7 @@ func checkHook(t *testing.T, dir, bin string) {
 	}
 	outside(t, dir, filepath.Join(bin, "onnxmem"), "model", "tiny_ds_cnn", "other.onnx")
 	for limit, want := range map[string]string{"192KiB": "0 model.onnx other.onnx", "100KiB": "1 model.onnx other.onnx"} {
-		run := exec.Command(bash, hook, "--effort=fast", "--max-arena="+limit, "model.onnx", "other.onnx")
+		run := exec.Command(bash, hook, "--effort=fast", "--max-arena", limit, "model.onnx", "other.onnx")
 		run.Dir = dir
 		run.Env = append(os.Environ(), "ONNXMEM_COMMAND="+filepath.Join(bin, "onnxmem"))
 		out, _ := run.Output()

@@ -2,6 +2,8 @@ package main
 
 import (
 	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -64,18 +66,70 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestLicenses: licences have the identifiers of SPDX, and one that is not known is an error.
+// TestLicenses: licences have the identifiers of SPDX, all that a text has, and one that is not
+// known is an error. The texts are those of Go and of the modules that the command links.
 func TestLicenses(t *testing.T) {
-	list := []entry{
-		{"a/LICENSE", []byte("The MIT License\n\nPermission is hereby granted, free of charge, to any"), 0o644},
-		{"b/COPYING", []byte("Redistribution and use in source and binary forms, with\n* Neither the name of"), 0o644},
-		{"b/PATENTS", []byte("Additional grant"), 0o644},
-		{"c/LICENSE", []byte("Redistribution and use in source and binary forms, with"), 0o644},
-		{"d/LICENSE", []byte("All rights reserved."), 0o644},
+	want := map[string]string{ // the others are of one licence
+		"go":                                   "BSD-3-Clause",
+		"github.com/alecthomas/kong":           "MIT",
+		"github.com/awalterschulze/gographviz": "Apache-2.0 AND BSD-3-Clause",
+		"github.com/apache/arrow/go/arrow":     "Apache-2.0 AND BSD-2-Clause AND BSD-3-Clause AND BSL-1.0 AND HPND AND MIT AND NCSA AND OpenSSL AND ZPL-2.1 AND Zlib",
+		"github.com/pkg/errors":                "BSD-2-Clause",
+		"github.com/vbauerster/mpb/v8":         "Unlicense",
+		"golang.org/x/sys":                     "BSD-3-Clause",
+		"gorgonia.org/tensor":                  "Apache-2.0",
 	}
-	for folder, want := range map[string]string{"a": "MIT", "b": "BSD-3-Clause", "c": "BSD-2-Clause", "d": ""} {
-		if got, err := licenseOf(folder, list); got != want || (err != nil) != (want == "") {
-			t.Errorf("%s: %q, %v, expected %q", folder, got, err, want)
+	t.Chdir(filepath.Join("..", ".."))
+	list, err := hostTarget(t).licenses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, l := range list {
+		folder := path.Dir(l.name)
+		if seen[folder] {
+			continue
+		}
+		seen[folder] = true
+		got, err := licenseOf(folder, list)
+		if err != nil || want[folder] != "" && got != want[folder] || want[folder] == "" && strings.Contains(got, " AND ") {
+			t.Errorf("%s: %q, %v, expected %q", folder, got, err, want[folder])
+		}
+	}
+	for folder := range want {
+		if !seen[folder] {
+			t.Errorf("%s: no licence", folder)
+		}
+	}
+	list = []entry{{"a/LICENSE", []byte("All rights reserved."), 0o644}, {"a/PATENTS", []byte("Additional grant"), 0o644}}
+	if got, err := licenseOf("a", list); err == nil || !strings.Contains(err.Error(), `"a/LICENSE"`) {
+		t.Errorf("%q, %v, expected an error with the file", got, err)
+	}
+}
+
+// TestHook: the hook of pre-commit calls the command once for each model, with all flags.
+func TestHook(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	echo := filepath.Join(t.TempDir(), "echo")
+	if err := os.WriteFile(echo, []byte("#!/bin/sh\necho \"$@\"\n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"--max-arena 512KiB a.onnx b.onnx":                "a.onnx|check --max-arena 512KiB -- a.onnx|b.onnx|check --max-arena 512KiB -- b.onnx|",
+		"--max-arena=512KiB --json a.onnx":                "a.onnx|check --max-arena=512KiB --json -- a.onnx|",
+		"--baseline old.plan.json --max-growth 2% a.onnx": "a.onnx|check --baseline old.plan.json --max-growth 2% -- a.onnx|",
+		"--json=false a.ort b.ort":                        "a.ort|check --json=false -- a.ort|b.ort|check --json=false -- b.ort|",
+		"a.onnx":                                          "a.onnx|check -- a.onnx|",
+		"":                                                "",
+	} {
+		run := exec.Command(bash, append([]string{filepath.Join("..", "..", "packaging", "pre-commit")}, strings.Fields(args)...)...)
+		run.Env = append(os.Environ(), "ONNXMEM_COMMAND="+echo)
+		out, err := run.CombinedOutput()
+		if got := strings.ReplaceAll(string(out), "\n", "|"); err != nil || got != want {
+			t.Errorf("%q: %q, %v, expected %q", args, got, err, want)
 		}
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -150,36 +148,4 @@ func library(name, folder, version, purl string, licenses []entry) (component, e
 	// The specification of package URLs asks for small letters, and for this escape.
 	purl = strings.ToLower(purl) + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return component{Type: "library", Ref: purl, Name: name, Version: version, Licenses: []bomLicense{{id}}, URL: purl}, err
-}
-
-// terms are what licences say, and their SPDX identifiers. The first that is found counts.
-var terms = []struct {
-	says *regexp.Regexp
-	id   string
-}{
-	{regexp.MustCompile(`Apache License\s+Version 2\.0`), "Apache-2.0"},
-	{regexp.MustCompile(`free and unencumbered software released into the public domain`), "Unlicense"},
-	{regexp.MustCompile(`Permission is hereby granted, free of charge`), "MIT"},
-	{regexp.MustCompile(`Redistribution and use in source and binary forms[\s\S]*Neither the name`), "BSD-3-Clause"},
-	{regexp.MustCompile(`Redistribution and use in source and binary forms[\s\S]*may not be used to endorse`), "BSD-3-Clause"},
-	{regexp.MustCompile(`Redistribution and use in source and binary forms`), "BSD-2-Clause"},
-	{regexp.MustCompile(`Permission to use, copy, modify, and(/or)? distribute this software for any\s+purpose`), "ISC"},
-}
-
-// licenseOf returns the identifier of the licence in a folder of the wheel's licences.
-func licenseOf(folder string, licenses []entry) (string, error) {
-	var names []string
-	for _, l := range licenses {
-		if path.Dir(l.name) != folder {
-			continue
-		}
-		names = append(names, l.name)
-		for _, t := range terms {
-			if t.says.Match(l.data) {
-				return t.id, nil
-			}
-		}
-	}
-	slices.Sort(names)
-	return "", fmt.Errorf("%s: licence %q: expected one that internal/wheels/sbom.go knows", folder, names)
 }
