@@ -4,9 +4,10 @@
     crosscheck/run bench/large.py [--kept FOLDER] [NAME...]
 
 The first table has each way to run or train a graph of data/large: its peak, arena + resident,
-and what it costs to fit it on a card: none if the best order fits, else the extra time of the
-largest limit of --frontier that does. A card of N GB has N * 10^9 bytes for arena and
-parameters; most have 7 % more, which is left for the driver and scratch.
+and what it costs to fit it on a card: the slices of its loss alone if the best order fits, else
+the extra time of the largest limit of --frontier that does, with that of slices. A card of N GB
+has N * 10^9 bytes for arena and parameters; most have 7 % more, which is left for the driver
+and scratch.
 
 The second has steps beside two usual ways of PyTorch. Both are sets of nodes that run again
 in the backward pass. The script adds them to the step of onnxmem as nodes, and onnxmem
@@ -18,7 +19,7 @@ orders and prices them as it does its own:
                     the set that saves the most time in the share B of their bytes is kept,
                     and the backward pass makes the rest again from it
 
-NAME leaves out the other graphs. --kept names a folder that keeps what has been planned.
+NAME leaves out the other graphs. --kept names a folder that keeps what this binary has planned.
 No figure depends on the clock.
 """
 
@@ -97,6 +98,7 @@ class Bench:
 
     def __init__(self, folder):
         self.folder = folder
+        self.binary = hashlib.sha256(pathlib.Path(harness.BINARY).read_bytes()).hexdigest()
 
     def graph(self, name):
         path = self.folder / f"{name}.onnx"
@@ -105,7 +107,7 @@ class Bench:
         return path
 
     def place(self, source, arguments):
-        key = hashlib.sha256(json.dumps([source.name, *arguments]).encode()).hexdigest()[:12]
+        key = hashlib.sha256(json.dumps([self.binary, source.name, *arguments]).encode()).hexdigest()[:12]
         return self.folder / f"{source.stem[:40]}-{key}"
 
     def answer(self, source, *arguments, out=None):
@@ -133,13 +135,18 @@ def percent(extra):
     return f"{extra:.1f} %" if extra >= 0.05 else "0.0 %"
 
 
+def together(found, extra):
+    """Return the extra time, in per cent, of a plan's slices and of what takes extra per cent of the step with them."""
+    return 100 * ((1 + (found.get("slice_cost_percent") or 0) / 100) * (1 + (extra or 0) / 100) - 1)
+
+
 def on_card(found, size):
-    """Return the extra time of the largest limit that fits on a card."""
+    """Return the extra time of the largest limit that fits on a card, that of slices included."""
     room = size * GB - found["resident_bytes"]
     if found["arena_bytes"] <= room:
         return "fits"
     below = (p["extra_cost_percent"] for p in found.get("frontier", []) if p["limit_bytes"] <= room)
-    return next((percent(extra) for extra in below if extra is not None), "no")
+    return next((percent(together(found, extra)) for extra in below if extra is not None), "no")
 
 
 def cards(bench, chosen):
@@ -349,18 +356,19 @@ def beside(bench, chosen):
         limited = bench.planned(plain, "--limit", "90%", *COMMON)
         step = Step(plain, costs_of(limited.with_suffix(".plan.json")))
         ways = [("checkpoint", step.checkpoint()), *((f"knapsack {s}", step.knapsack(s)) for s in SHARES)]
-        harness.row(title, "onnxmem, no limit", gib(found["peak_bytes"]), percent(found.get("extra_cost_percent") or 0), "", "")
+        harness.row(title, "onnxmem, no limit", gib(found["peak_bytes"]), percent(together(found, found.get("extra_cost_percent"))), "", "")
         for name, kept in ways:
             import onnx
 
             model, extra = step.again(kept)
             path = bench.place(source, (*row.arguments(), name)).with_suffix(".ways")
             onnx.save(model, path)
-            peak = bench.answer(path, *COMMON, "--disable-pass", "recast", "--no-verify", out=path.with_suffix(".onnx"))["peak_bytes"]
+            again = bench.answer(path, *COMMON, "--disable-pass", "recast", out=path.with_suffix(".onnx"))
+            peak = again["peak_bytes"]
             limited = (*row.flags.split(), "--limit", peak, *COMMON[2:])
             bench.planned(source, *limited)
             ours = bench.answer(source, *limited)
-            harness.row("", name, gib(peak), percent(extra), percent(ours["extra_cost_percent"]), percent(ours["extra_cost_lower_bound_percent"] or 0))
+            harness.row("", name, gib(peak), percent(together(again, extra)), percent(together(ours, ours["extra_cost_percent"])), percent(ours["extra_cost_lower_bound_percent"] or 0))
 
 
 def main():

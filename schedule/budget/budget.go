@@ -14,7 +14,8 @@ import (
 type Options struct {
 	// Effort is how much work goes into plans and bound. At [schedule.EffortFast]
 	// each limit is planned separately: this is quick, but a larger limit may cost
-	// more than a smaller one. At the other efforts one archive serves all limits.
+	// more than a smaller one. At the other efforts one archive serves all limits; where
+	// layers repeat, one limit asked for by itself is planned as at fast effort, too.
 	Effort schedule.Effort
 
 	// NoBound omits the lower bound. A limit is then called impossible only if some
@@ -114,7 +115,8 @@ func Solve(ctx context.Context, p *schedule.Problem, orders [][]int32, limit int
 }
 
 // Frontier returns a plan for each limit. Except at [schedule.EffortFast], the larger
-// of two limits never costs more.
+// of two limits never costs more. Where layers repeat, one limit asked for by itself may cost
+// less than among others: it is planned as at that effort, too.
 func Frontier(ctx context.Context, p *schedule.Problem, orders [][]int32, limits []int64, opt Options) ([]*Plan, error) {
 	s, err := New(p, orders, opt)
 	if err != nil {
@@ -131,6 +133,8 @@ type Solver struct {
 	lines     []*line
 	copies    *copies.Copies // of a stretch that repeats; nil: there are none, or the problem is small
 	known     []entry        // Options.Known
+	begun     int            // number of lines before any search
+	asked     map[int64]bool // limits that planAsked has planned
 	best      int64          // the smallest peak of the given orders
 	costs     []int64
 	rules     *rules
@@ -182,6 +186,7 @@ func New(p *schedule.Problem, orders [][]int32, opt Options) (*Solver, error) {
 			return nil, err
 		}
 	}
+	s.begun = len(s.lines)
 	s.bound = newBound(p, costs, rules, opt)
 	return s, nil
 }
@@ -225,8 +230,13 @@ func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
 		// Nothing can run again: the archive and the floor say all.
 	} else if s.opt.Effort == schedule.EffortFast {
 		s.fast(w, limits)
-	} else if slices.ContainsFunc(limits, func(l int64) bool { return l < s.best }) && !s.filled {
-		s.fill(w)
+	} else if slices.ContainsFunc(limits, func(l int64) bool { return l < s.best }) {
+		if !s.filled {
+			s.fill(w)
+		}
+		if len(limits) == 1 {
+			s.planAsked(w, limits[0])
+		}
 	}
 	plans := make([]*Plan, len(limits))
 	for i, limit := range limits {

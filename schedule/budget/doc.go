@@ -18,7 +18,8 @@
 //
 //   - [Solve] plans for one limit, [Frontier] for several, a [Solver] for any
 //     number of them. Except at [schedule.EffortFast], all plans come from one
-//     archive that does not depend on the limits, so a larger limit never costs more.
+//     archive that does not depend on the limits, so a larger limit never costs more; where
+//     layers repeat, one limit by itself is also planned as at that effort (planAsked).
 //
 //   - Where a stretch of a large problem repeats, as the layers of a network do, moves change
 //     all copies alike, or some of them (alike.go, fast_alike.go). The search begins with the

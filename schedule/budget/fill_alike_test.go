@@ -3,6 +3,7 @@ package budget
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/schedule"
@@ -47,9 +48,39 @@ func TestDeepLimitsOfLayersAlike(t *testing.T) {
 	if !s.findCopies() {
 		t.Fatal("no copies found")
 	}
-	x, lower := s.Solve(context.Background(), peak/1000*125), s.Solve(context.Background(), peak/100*10)
-	if x.Feasible != Found || x.PeakBytes < peak/100*11 || lower.Feasible == Found && x.ExtraCost >= lower.ExtraCost {
+	found := s.Frontier(context.Background(), []int64{peak / 1000 * 125, peak / 100 * 10})
+	x, lower := found[0], found[1]
+	if x.Feasible != Found || lower.Feasible != Found || x.PeakBytes < peak/100*11 || x.ExtraPercent > 0.8*lower.ExtraPercent {
 		t.Errorf("at 12.5 %%: %v, peak %d of %d, %.2f %% more time; at 10 %%: %v, %.2f %%", x.Feasible, x.PeakBytes, peak, x.ExtraPercent, lower.Feasible, lower.ExtraPercent)
+	}
+}
+
+// Where layers repeat, a limit by itself never costs more than at fast effort from the same orders, however far it is
+// from the limits that the archive is filled for; asked for again, it has the same plan.
+func TestAskedIsNeverAboveFast(t *testing.T) {
+	p, lowered := readData(t, "vit_b_16-train-bs32"), 0
+	s, peak := solver(t, p, Options{Part: 4})
+	fast, _ := solver(t, p, Options{Part: 4, Effort: schedule.EffortFast})
+	if !s.findCopies() || !fast.findCopies() {
+		t.Fatal("no copies found")
+	}
+	for _, thousandths := range []int64{731, 433, 287, 125} {
+		limit := peak / 1000 * thousandths
+		was := s.Frontier(context.Background(), []int64{limit, limit})[0] // of the archive
+		x, y := s.Solve(context.Background(), limit), fast.Solve(context.Background(), limit)
+		checkPlan(t, p, x)
+		if x.Feasible != Found || y.Feasible == Found && x.ExtraCost > y.ExtraCost {
+			t.Errorf("at %.1f %%: %v, %.2f %% more time; at fast effort %v, %.2f %%", float64(thousandths)/10, x.Feasible, x.ExtraPercent, y.Feasible, y.ExtraPercent)
+		}
+		if again := s.Solve(context.Background(), limit); !slices.Equal(again.Steps, x.Steps) {
+			t.Errorf("at %.1f %%: asked for again, the plan is another", float64(thousandths)/10)
+		}
+		if was.Feasible != Found || x.ExtraCost < was.ExtraCost {
+			lowered++
+		}
+	}
+	if lowered == 0 {
+		t.Error("no limit costs less than the archive's plan: expected one at least")
 	}
 }
 
