@@ -89,6 +89,7 @@ var outputLines = []struct{ output, line, inputs string }{
 	{"run workspaces-out", "run p.onnx --device cuda --workspaces-out @", "p.onnx p.plan.json external.bin"},
 	{"run costs-out", "run p.onnx --costs-out @", "p.onnx p.plan.json external.bin"},
 	{"run host-file", "run p.onnx --host-file @", "p.onnx p.plan.json external.bin"},
+	{"verify plain", "verify p.onnx --plain @", "m.onnx p.onnx p.plan.json external.bin"},
 	{"merge out", "merge m.onnx . @", "m.onnx external.bin adapter_config.json adapter_model.safetensors"},
 	{"order out", "order problem.json --out @", "problem.json"},
 	{"order lp", "order problem.json --lp @", "problem.json"},

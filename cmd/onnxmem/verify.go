@@ -58,12 +58,23 @@ func (c *verifyCmd) Run(e *env) error {
 		}
 		path = optimize.PlanPath(c.Model)
 	}
+	e.files.Reads("the plan", path)
+	if err := e.files.Err(); err != nil {
+		return err
+	}
 	p, f, err := openPlanned(path, c.Model, onnx.ReadOptions{AllowMissingWeights: c.AllowMissingWeights})
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	e.readsExternal("the model", f.Model)
 	source := c.source(p)
+	if source.file != nil {
+		e.files.Reads("the model that was planned", source.file.Path)
+	}
+	if err := e.files.Err(); err != nil {
+		return err
+	}
 	opt := verify.Options{Replay: c.Replay, Proofs: c.Proof, ProofName: proofName(c.Model)}
 	var plain bytes.Buffer
 	if c.Plain != "" {

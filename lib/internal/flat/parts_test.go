@@ -54,12 +54,16 @@ func TestOverwrittenRanges(t *testing.T) {
 		// Node 3 overwrites tensor 1, a view of tensor 0, which node 2 reads.
 		"view": {
 			[]node{{size: 20, once: true, cost: 9}, {size: 10, reads: []int32{0}, cost: 1}, {size: 100, reads: []int32{0}, cost: 1}, {size: 1, reads: []int32{1, 2}, writes: []int32{1}, cost: 9}, {size: 100, reads: []int32{3}, cost: 9}, {size: 1, reads: []int32{4}, cost: 1}, {reads: []int32{2, 5}, cost: 1}},
-			[]int32{-1, 0, -1, -1, -1, -1, -1}, nil, []int32{0, 1, 2, 3, 4, 5, 2, 6},
+			[]int32{-1, 0, -1, -1, -1, -1, -1},
+			nil,
+			[]int32{0, 1, 2, 3, 4, 5, 2, 6},
 		},
 		// Node 2 makes tensor 2 of the pieces 0 and 1; node 4 overwrites it, also where it is piece 0, which node 3 reads.
 		"whole": {
 			[]node{{size: 10, once: true, cost: 9}, {size: 10, once: true, cost: 9}, {size: 20, reads: []int32{0, 1}, cost: 1}, {size: 100, reads: []int32{0}, cost: 1}, {size: 1, reads: []int32{2, 3}, writes: []int32{2}, cost: 9}, {size: 100, reads: []int32{4}, cost: 9}, {size: 1, reads: []int32{5}, cost: 1}, {reads: []int32{3, 6}, cost: 1}},
-			[]int32{2, 2, -1, -1, -1, -1, -1, -1}, []int64{0, 10, 0, 0, 0, 0, 0, 0}, []int32{0, 1, 2, 3, 4, 5, 6, 3, 7},
+			[]int32{2, 2, -1, -1, -1, -1, -1, -1},
+			[]int64{0, 10, 0, 0, 0, 0, 0, 0},
+			[]int32{0, 1, 2, 3, 4, 5, 6, 3, 7},
 		},
 	} {
 		g := graphOf(c.nodes)
