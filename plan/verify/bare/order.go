@@ -34,16 +34,8 @@ func (p *Problem) Order(ctx context.Context, order []int32, certificates []Certi
 		return v, err
 	}
 	defer ends(&err)
-	c.Poll = poller(ctx)
-	_, v.Bytes = c.Simulate(c.Identity())
-	if c.Sums.Overflow {
-		return v, fmt.Errorf("the sizes together exceed an int64")
-	}
-	for n := range order {
-		v.Bound = max(v.Bound, c.AtNode(int32(n)))
-	}
-	if len(order) == 0 {
-		v.Bound = v.Bytes
+	if v, err = measured(ctx, c, len(order)); err != nil {
+		return v, err
 	}
 	bounds := core.NewBounds(c, core.MaxWork)
 	for i, x := range certificates {
@@ -57,6 +49,23 @@ func (p *Problem) Order(ctx context.Context, order []int32, certificates []Certi
 	}
 	if v.Bound > v.Bytes {
 		return v, fmt.Errorf("the certificates prove %d bytes, which the order does not need: %d", v.Bound, v.Bytes)
+	}
+	return v, nil
+}
+
+// measured returns the peak of n steps in the order of c, and what the most demanding one needs
+// in any order. It panics where ctx has ended: see ends.
+func measured(ctx context.Context, c *core.Problem, n int) (v Verdict, err error) {
+	c.Poll = poller(ctx)
+	_, v.Bytes = c.Simulate(c.Identity())
+	if c.Sums.Overflow {
+		return v, fmt.Errorf("the sizes together exceed an int64")
+	}
+	for k := range n {
+		v.Bound = max(v.Bound, c.AtNode(int32(k)))
+	}
+	if n == 0 {
+		v.Bound = v.Bytes
 	}
 	return v, nil
 }

@@ -30,18 +30,7 @@ func (p *Problem) Steps(ctx context.Context, steps []int32, swaps []Swap) (v Ver
 		return v, err
 	}
 	defer ends(&err)
-	c.Poll = poller(ctx)
-	_, v.Bytes = c.Simulate(c.Identity())
-	if c.Sums.Overflow {
-		return v, fmt.Errorf("the sizes together exceed an int64")
-	}
-	for n := range steps {
-		v.Bound = max(v.Bound, c.AtNode(int32(n)))
-	}
-	if len(steps) == 0 {
-		v.Bound = v.Bytes
-	}
-	return v, nil
+	return measured(ctx, c, len(steps))
 }
 
 // instance is the storage that one run made for a tensor.
