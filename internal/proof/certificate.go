@@ -25,12 +25,7 @@ func OrderOf(p *model.Problem, certificates []Certificate, bound int64, order []
 		return c
 	}
 	certificates = append(slices.Clip(certificates), Certificate{Set: []int32{0}}) // of 0 bytes
-	at := -1
-	for i, x := range certificates {
-		if x.Bytes >= bound && !x.Searched && at < 0 {
-			at = i
-		}
-	}
+	at := slices.IndexFunc(certificates, func(x Certificate) bool { return x.Bytes >= bound && !x.Searched })
 	if at < 0 {
 		c.Refused = "its bound rests on an exhausted search, and no proof is written of searches"
 		if !slices.ContainsFunc(certificates, func(x Certificate) bool { return x.Searched }) {

@@ -101,9 +101,10 @@ class OrderPass(CustomSchedulerPass):
         if not nodes or (len(nodes) < 2 and planned is None):
             return nodes
         try:
+            held: Sequence[str] = ()
             if planned is not None and V.graph.is_backward:
                 planned.backward(_unread(nodes))
-            held = planned.held if planned is not None and V.graph.is_backward else ()
+                held = planned.held
             room = None if planned is None else planned.room(V.graph.is_backward)
             order, report = best_order(nodes, self.effort, held, room)
         except Exception as e:
