@@ -115,7 +115,7 @@ func call(text *C.char, bytes C.size_t, f func() error) (status C.int) {
 	case errors.As(err, &refused):
 		return say(C.ONNXMEM_REFUSED, err.Error())
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return say(C.ONNXMEM_FAILED, "ended before anything was found")
+		return say(C.ONNXMEM_ENDED, "ended before anything was found")
 	}
 	return say(C.ONNXMEM_FAILED, err.Error())
 }

@@ -37,11 +37,12 @@ extern "C" {
  * command. Without ONNXMEM_OK, results are undefined and hold nothing to be freed. */
 enum onnxmem_status {
 	ONNXMEM_OK = 0,
-	ONNXMEM_FAILED = 1,  /* verify: not valid; else: ended before anything was found */
+	ONNXMEM_FAILED = 1,  /* verify: not valid; else: no memory for the result */
 	ONNXMEM_USAGE = 2,   /* a pointer, a struct_size or an option is wrong */
 	ONNXMEM_REFUSED = 3, /* the input contradicts itself: the text names buffer, node or tensor */
 	ONNXMEM_FORKED = 4,  /* the process is a fork of the one that loaded the library */
-	ONNXMEM_FAULT = 5    /* a fault of onnxmem, which is worth a report; the process is sound */
+	ONNXMEM_FAULT = 5,   /* a fault of onnxmem, which is worth a report; the process is sound */
+	ONNXMEM_ENDED = 6    /* a time limit or a cancellation, before there was an answer */
 };
 
 typedef struct onnxmem_options { /* NULL: all zero */
@@ -120,9 +121,8 @@ typedef struct onnxmem_graph { /* nodes in program order, and the storages that 
 } onnxmem_graph;
 
 typedef struct onnxmem_certificate {
-	int32_t kind;    /* 0 cut (one node), 1 first of a set, 2 last of a set, 3 search (docs/formats/bounds.md) */
-	int32_t reserved;
-	int64_t bytes;   /* no order has a smaller peak */
+	int32_t kind, reserved; /* kind: 0 cut (one node), 1 first of a set, 2 last of a set, 3 search (docs/formats/bounds.md) */
+	int64_t bytes;          /* no order has a smaller peak */
 	size_t node_count;
 	const int32_t *nodes;
 } onnxmem_certificate;

@@ -502,6 +502,9 @@ class Arrays(unittest.TestCase):
         if self.library is None:
             self.skipTest(NO_LIBRARY)
         self.assertTrue(onnxmem.pack(**tangled(800), effort="max", time_limit=0.05).ended)
+        with self.assertRaisesRegex(onnxmem.Ended, "before anything was found") as caught:
+            onnxmem.pack(**tangled(800), pool=[-1] * 800, capacity=[1 << 20, -1], time_limit=1e-9)
+        self.assertIsInstance(caught.exception, onnxmem.Failed)
 
     def test_forked_child_uses_the_command(self) -> None:
         if self.library is None or not hasattr(os, "fork"):

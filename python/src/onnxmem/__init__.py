@@ -19,13 +19,14 @@ in docs/formats.md and docs/formats/ of the project.
 from ._calls import Model, Problem, compare, explain, limit, optimize, order, pack, verify
 from ._command import Flag, command, version
 from ._direct import Certificate, Limited, Ordered, Packed, Pool, Swap
-from ._errors import Error, Failed, NotInstalled, Refused, UsageError
+from ._errors import Ended, Error, Failed, NotInstalled, Refused, UsageError
 from ._plan import Plan, Planned
 from ._record import Record, Result
 from ._run import Feed, Inputs, run, train
 
 __all__ = [
     "Certificate",
+    "Ended",
     "Error",
     "Failed",
     "Feed",

@@ -61,18 +61,26 @@ class Numbers:
         """Return pointers to where lists begin, and to their elements."""
         if values is None:
             return None, None
-        if isinstance(values, tuple) and len(values) == 2 and hasattr(values[0], "tolist"):
-            begin, end = self.take(values[0], "q", count + 1, name), len(values[1])
+        flat, each_list = _forms(values)
+        if flat is not None:
+            begin, end = self.take(flat[0], "q", count + 1, name), len(flat[1])
             if begin[0] != 0 or begin[count] != end:  # the library cannot know how long the second is
                 raise ValueError(f"{name}: expected lists that begin at 0 and end at {end}, the number of their elements, found {begin[0]} and {begin[count]}")
-            return begin, self.take(values[1], "i", name=name)
-        if len(values) != count:
-            raise ValueError(f"{name}: expected {count} lists, found {len(values)}")
+            return begin, self.take(flat[1], "i", name=name)
+        if len(each_list) != count:
+            raise ValueError(f"{name}: expected {count} lists, found {len(each_list)}")
         places, items = array.array("q", [0]), array.array("i")
-        for each in values:
+        for each in each_list:
             items.extend(each)
             places.append(len(items))
         return self.take(places), self.take(items, "i")
+
+
+def _forms(values: Any) -> tuple[tuple[Array, Array] | None, Sequence[Sequence[int]]]:
+    """Return lists in the form that they have: two arrays, or None and the lists."""
+    if isinstance(values, tuple) and len(values) == 2 and hasattr(values[0], "tolist"):
+        return values, ()
+    return None, values
 
 
 def number(name: str, value: Any, low: int, high: int = (1 << 63) - 1) -> int:
@@ -97,10 +105,11 @@ def nested(values: Lists | None, count: int) -> list[list[int]]:
     """Return lists as lists of lists."""
     if values is None:
         return [[] for _ in range(count)]
-    if isinstance(values, tuple) and len(values) == 2 and hasattr(values[0], "tolist"):
-        begin, items = listed(values[0]), listed(values[1])
+    flat, each_list = _forms(values)
+    if flat is not None:
+        begin, items = listed(flat[0]), listed(flat[1])
         return [items[begin[i] : begin[i + 1]] for i in range(count)]
-    return [listed(each) for each in values]
+    return [listed(each) for each in each_list]
 
 
 def like(example: Any, values: array.array[int]) -> Sequence[int]:

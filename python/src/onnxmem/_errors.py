@@ -5,6 +5,10 @@ from __future__ import annotations
 from ._record import Record
 
 
+#: What libonnxmem returns where its command has no status: ONNXMEM_FORKED and ONNXMEM_ENDED.
+FORKED, ENDED = 4, 6
+
+
 class Error(Exception):
     """The command did not do what was asked.
 
@@ -13,7 +17,8 @@ class Error(Exception):
     """
 
     #: Exit status of the command: 1 the work failed, 2 the arguments were wrong, 3 the
-    #: input was refused; another one if the command was ended from outside.
+    #: input was refused; another one if the command was ended from outside. Of libonnxmem
+    #: the same, and those of its own (onnxmem.h).
     status: int
     #: The file at fault, as it was named; "standard input" for a model in memory.
     file: str | None
@@ -48,6 +53,10 @@ class Failed(Error):
     """The input is sound, but the work failed, such as a limit that cannot be met."""
 
 
+class Ended(Failed):
+    """A time limit or a cancellation ended a call of libonnxmem before there was an answer."""
+
+
 class UsageError(Error):
     """The arguments are wrong, whatever the files contain."""
 
@@ -61,5 +70,5 @@ class NotInstalled(FileNotFoundError):
 
 
 def error_of(status: int) -> type[Error]:
-    """Return the class of errors for an exit status."""
-    return {2: UsageError, 3: Refused}.get(status, Failed)
+    """Return the class of errors for a status of the command or of libonnxmem."""
+    return {2: UsageError, 3: Refused, ENDED: Ended}.get(status, Failed)

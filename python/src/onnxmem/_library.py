@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ._errors import NotInstalled, error_of
+from ._errors import ENDED, FORKED, NotInstalled, error_of
 
 #: This variable names another library, such as one from ``make lib``.
 VARIABLE = "ONNXMEM_LIBRARY"
@@ -178,7 +178,7 @@ def library() -> ctypes.CDLL | None:
         _loaded.onnxmem_free.argtypes = (ctypes.c_void_p,)
         if not _loaded.onnxmem_version().startswith(b"0.1."):
             raise OSError(f"version {_loaded.onnxmem_version().decode()}: expected 0.1")
-        if _loaded.onnxmem_pack(*[None] * 7, ctypes.c_size_t(0)) == _FORKED:  # the host loaded it before a fork
+        if _loaded.onnxmem_pack(*[None] * 7, ctypes.c_size_t(0)) == FORKED:  # the host loaded it before a fork
             _loaded, _forked = None, True
     except (OSError, AttributeError) as e:
         _loaded, _missing = None, True
@@ -186,8 +186,6 @@ def library() -> ctypes.CDLL | None:
             raise NotInstalled(f"{path}, which {VARIABLE} names: {e}") from e
     return _loaded
 
-
-_FORKED = 4
 
 #: A search that takes no longer holds up Ctrl-C no longer.
 _QUICK = 20_000_000
@@ -234,7 +232,7 @@ def call(function: Callable[[Options, Any, int], int], effort: str, time_limit: 
     if limit == 0 and not long:
         given.time_limit = _QUICK
         status = function(given, text, len(text))
-        if not (status == 0 and ended()) and not (status == 1 and b"ended before" in text.value):
+        if not (status == 0 and ended()) and status != ENDED:
             _check(status, text)
             return
         given.time_limit = 0
