@@ -1,9 +1,9 @@
 //go:build unix
 
 // Package ort_test runs the tests of the C core of onnxmem-ort, ort/tests/core_test.c for
-// ONNX Runtime's allocator and torch_test.c for PyTorch's, plain and, in "make sweeps", with
-// the sanitizers of the C compiler. The package's Python side is tested by internal/wheels,
-// which installs it.
+// ONNX Runtime's allocator, torch_test.c for PyTorch's and planner_test.c for packing by
+// libonnxmem, plain and, in "make sweeps", with the sanitizers of the C compiler. The package's
+// Python side is tested by internal/wheels, which installs it.
 package ort_test
 
 import (
@@ -53,11 +53,11 @@ func TestCore(t *testing.T) {
 				run(t, cc, append(c.flags, "-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-pthread", "-c", source, "-o", object)...)
 				objects = append(objects, object)
 			}
-			for _, name := range []string{"core_test", "torch_test"} {
+			for _, name := range []string{"core_test", "torch_test", "planner_test"} {
 				program := filepath.Join(dir, name)
 				args := append(c.flags, "-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-pthread", "tests/"+name+".c", "-o", program)
 				if runtime.GOOS == "linux" {
-					args = append(args, "-rdynamic") // torch_test is the driver, too
+					args = append(args, "-rdynamic") // torch_test is the driver, too, and planner_test the planner
 				}
 				run(t, cc, append(append(args, objects...), "-ldl")...)
 				run(t, program, seconds)

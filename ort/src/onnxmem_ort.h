@@ -91,6 +91,12 @@ ONNXMEM_API uint32_t onnxmem_offsets(onnxmem_session *s, uint64_t plan, uint64_t
 // the plan is gone, or an offset is no multiple of 64 or leads out of the arena.
 ONNXMEM_API int onnxmem_place(onnxmem_session *s, uint64_t plan, const uint64_t *offsets, uint32_t count, uint64_t arena_bytes, uint64_t lower_bound_bytes);
 
+// onnxmem_pack_plan packs the blocks of a plan by libonnxmem, whose path is given, in this process,
+// and replaces their offsets. It returns 0, also if the plan is gone, else a status of onnxmem.h
+// (1: the library cannot be loaded), with the reason in error; 4 in a fork of the process that
+// loaded the library, which stays loaded. It searches: call it from a thread of its own.
+ONNXMEM_API int onnxmem_pack_plan(onnxmem_session *s, uint64_t plan, const char *library, char *error, size_t room);
+
 // onnxmem_load adds a plan for a key from a table of `onnxmem pack --to replay`. A table
 // of version 2 (`--model`) has the places of a planned model: results lie over operands,
 // as long as the run follows the recorded one event by event. It returns 0 on errors,

@@ -3,6 +3,8 @@
 #endif
 #include "os.h"
 
+#include <stdio.h>
+
 #ifdef _WIN32
 
 void *os_reserve(size_t size) { return VirtualAlloc(NULL, size, MEM_RESERVE, PAGE_NOACCESS); }
@@ -27,6 +29,18 @@ void os_stay(void) {
 	HMODULE self;
 	GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_PIN, (LPCWSTR)(void *)&os_stay, &self);
 }
+
+void *os_open(const char *path, char *error, size_t room) {
+	wchar_t name[MAX_PATH];
+	HMODULE library = NULL;
+	if (MultiByteToWideChar(CP_UTF8, 0, path, -1, name, MAX_PATH))
+		library = LoadLibraryW(name);
+	if (!library)
+		snprintf(error, room, "%s: cannot be loaded (error %lu)", path, GetLastError());
+	return (void *)library;
+}
+
+void *os_symbol(void *library, const char *name) { return (void *)GetProcAddress((HMODULE)library, name); }
 
 // Windows has no fork.
 void os_at_fork(void (*before)(void), void (*parent)(void), void (*child)(void)) {
@@ -91,6 +105,15 @@ void os_stay(void) {
 	if (dladdr(&self, &info) && info.dli_fname)
 		dlopen(info.dli_fname, RTLD_NOW | RTLD_NODELETE);
 }
+
+void *os_open(const char *path, char *error, size_t room) {
+	void *library = dlopen(*path ? path : NULL, RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		snprintf(error, room, "%s", dlerror());
+	return library;
+}
+
+void *os_symbol(void *library, const char *name) { return dlsym(library, name); }
 
 void os_at_fork(void (*before)(void), void (*parent)(void), void (*child)(void)) { pthread_atfork(before, parent, child); }
 

@@ -50,6 +50,11 @@ void os_trim(void);
 // long as the process has blocks, and closes libraries of operators with a session.
 void os_stay(void);
 
+// os_open loads a library, and returns NULL with the reason in error if it cannot; "" is this
+// program itself, for tests. os_symbol returns what a library exports by a name, or NULL.
+void *os_open(const char *path, char *error, size_t room);
+void *os_symbol(void *library, const char *name);
+
 // os_at_fork calls before in a process that forks, then parent and child in the two.
 void os_at_fork(void (*before)(void), void (*parent)(void), void (*child)(void));
 

@@ -17,7 +17,7 @@ static const char *test; // the one that runs
 	} while (0)
 
 // draw is the xorshift generator of Marsaglia (2003), on 32 bits.
-static uint32_t draw(uint32_t *state) {
+static inline uint32_t draw(uint32_t *state) {
 	*state ^= *state << 13;
 	*state ^= *state >> 17;
 	return *state ^= *state << 5;

@@ -29,6 +29,7 @@ from onnx import TensorProto, helper
 import onnxmem_ort
 import onnxmem_ort._core
 import onnxmem_ort._enforce
+import onnxmem_ort._pack
 
 CPU = ["CPUExecutionProvider"]
 Arrays = Mapping[str, Any]
@@ -122,11 +123,25 @@ class Record(Case):
     def test_the_first_placement_is_good_until_it_is_packed(self) -> None:
         plain, ours = self.pair(CHAIN)
         saves = unittest.mock.patch.object(ours, "_saves", lambda core: True)  # best fit leaves nothing here
-        with saves, environment(ONNXMEM_COMMAND="/nonexistent"), self.assertWarnsRegex(RuntimeWarning, "not packed"):
+        alone = unittest.mock.patch.object(onnxmem_ort._pack, "planner", lambda: None)
+        with saves, alone, environment(ONNXMEM_COMMAND="/nonexistent"), self.assertWarnsRegex(RuntimeWarning, "not packed"):
             self.same(plain, ours, rows(100))
             self.assertTrue(ours.wait(60))
         self.same(plain, ours, rows(100))
         self.assertEqual((ours.memory["hits"], ours.memory["misses"]), (ours.memory["recorded"] - 1, 0))
+
+    def test_plans_are_packed_in_this_process(self) -> None:
+        if onnxmem_ort._pack.planner() is None:
+            self.skipTest("no libonnxmem: packing in this process is not tested")
+        plain, ours = self.pair(CHAIN)
+        saves = unittest.mock.patch.object(ours, "_saves", lambda core: True)
+        with saves, environment(ONNXMEM_COMMAND="/nonexistent"), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.same(plain, ours, rows(100))
+            self.assertTrue(ours.wait(60))
+        self.same(plain, ours, rows(100))
+        self.assertEqual((ours.memory["packed_plans"], ours.memory["misses"]), (1, 0))
+        self.assertEqual(ours.memory["arena_bytes"], ours.memory["lower_bound_bytes"])
 
     def test_off_is_the_runtime_alone(self) -> None:
         plain, ours = self.pair(CHAIN, arena="off")

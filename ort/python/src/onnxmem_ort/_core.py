@@ -13,6 +13,9 @@ from typing import NamedTuple
 from ._library import NEVER, OUTSIDE, Figures, library
 
 
+_NOT_LOADED, _FORKED = 1, 4
+
+
 class Block(NamedTuple):
     """A block of a recorded run: it lives from one position of the stream to another."""
 
@@ -79,6 +82,14 @@ class Core:
         """Replace the offsets of a plan; False if it is gone."""
         numbers = (ctypes.c_uint64 * len(offsets))(*offsets)
         return bool(self._library.onnxmem_place(self._handle, plan, numbers, len(offsets), arena_bytes, lower_bound_bytes))
+
+    def pack(self, plan: int, library: str) -> bool:
+        """Pack a plan by libonnxmem; False where that cannot be: in a fork, or if it cannot be loaded."""
+        error = ctypes.create_string_buffer(1000)
+        status = int(self._library.onnxmem_pack_plan(self._handle, plan, os.fsencode(library), error, len(error)))
+        if status not in (0, _NOT_LOADED, _FORKED):
+            raise RuntimeError(f"libonnxmem: {error.value.decode(errors='replace')}")
+        return status == 0
 
     def packing(self, more: int) -> None:
         """Count the plans that wait to be packed."""

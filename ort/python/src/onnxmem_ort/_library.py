@@ -103,6 +103,7 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
         ("onnxmem_blocks", u32, [handle, u64, u64s, u32s, u32s, u32]),
         ("onnxmem_offsets", u32, [handle, u64, u64s, u32]),
         ("onnxmem_place", ctypes.c_int, [handle, u64, u64s, u32, u64, u64]),
+        ("onnxmem_pack_plan", ctypes.c_int, [handle, u64, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]),
         ("onnxmem_load", ctypes.c_int, [handle, u64, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]),
         ("onnxmem_plans", u32, [handle, u64s, u32]),
         ("onnxmem_give_back", None, [handle]),

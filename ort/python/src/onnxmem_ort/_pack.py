@@ -1,9 +1,11 @@
-"""Packing recorded runs in the background, by the command ``onnxmem``."""
+"""Packing recorded runs in the background: in this process by libonnxmem, or by the command ``onnxmem``."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import queue
+import sys
 import threading
 import warnings
 import weakref
@@ -15,8 +17,25 @@ from ._library import OUTSIDE
 ALIGNMENT = 64
 
 
+def planner() -> str | None:
+    """Return the path of libonnxmem, or None where there is none.
+
+    It is what ONNXMEM_LIBRARY names, or a file of the package onnxmem, which is not imported for that.
+    """
+    named = os.environ.get("ONNXMEM_LIBRARY")
+    if named:
+        return os.path.abspath(named)
+    found = importlib.util.find_spec("onnxmem")
+    name = {"win32": "onnxmem.dll", "darwin": "libonnxmem.dylib"}.get(sys.platform, "libonnxmem.so")
+    file = os.path.join(os.path.dirname(found.origin), name) if found is not None and found.origin else ""
+    return file if os.path.isfile(file) else None
+
+
 def pack(core: Core, plan: int) -> None:
     """Pack the blocks of a plan, and replace its offsets."""
+    library = planner()
+    if library is not None and core.pack(plan, library):
+        return
     import onnxmem  # 3 MiB that a session does not need otherwise
 
     blocks = core.blocks(plan)

@@ -29,7 +29,7 @@ Arena = Literal["auto", "record", "plan", "off"]
 #: When the memory of an idle session is given back, in seconds after its last run.
 IdleRelease = Union[float, None, Literal["auto"]]
 
-#: Packing by the command imports the package onnxmem, and runs a process: where it cannot
+#: Packing loads libonnxmem, or imports the package onnxmem and runs its command: where it cannot
 #: save as many bytes, a recorded run keeps its first placement.
 LEAST_SAVING = 4 << 20
 
@@ -197,7 +197,7 @@ class _Arena:
         if self._mode(f) == "small":
             said.append(f"small: runs need {_mib(f['plan_bytes'])}, and below {least} (least_saving) they are left alone: their blocks come from malloc")
         elif f["plans"] and not f["enforced"] and 0 < over < self._least_saving:
-            said.append(f"packing by the command is left out: it would save {_mib(over)} at most, less than {least} (least_saving)")
+            said.append(f"packing is left out: it would save {_mib(over)} at most, less than {least} (least_saving)")
         if f["covered"]:
             said.append(f"{f['covered']} of {f['runs']} runs had no plan for their shapes, and used that of larger ones")
         if f["unplanned"]:
