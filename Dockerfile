@@ -2,7 +2,7 @@
 #
 #     docker build --build-arg VERSION=v1.2.0 -t onnxmem .
 #     docker run --rm -v "$PWD:/work" -u "$(id -u)" onnxmem optimize model.onnx planned.onnx
-FROM golang:1.26 AS build
+FROM golang:1.26.8@sha256:3c3e25a4da13fd0478eed2df1eb35a0e667094a7124d3993a6a1d30f71c17e79 AS build
 WORKDIR /source
 COPY . .
 ARG VERSION=dev

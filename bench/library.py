@@ -2,11 +2,12 @@
 """Measure a call of the planner through each way in: docs/results/library.md.
 
     make build lib
-    PYTHONPATH=python/src ONNXMEM_COMMAND=bin/onnxmem ONNXMEM_LIBRARY=build/lib/libonnxmem.so bench/library.py [pack|order] [100 10000 100000]
+    PYTHONPATH=python/src ONNXMEM_COMMAND=bin/onnxmem ONNXMEM_LIBRARY=build/lib/libonnxmem.so bench/library.py [pack|order|limit] [100 10000 100000]
 
 Places and orders of made-up networks, whose bounds the first strategies reach, so that what is
-measured is the way in. Go is what the command says of its own search. Each figure is the least
-of some calls. With numpy, its arrays are measured, too; with cc, a program of C.
+measured is the way in. Go is what the command says of its own search. A limit is the peak of the
+best order, which is searched for first. Each figure is the least of some calls. With numpy, its
+arrays are measured, too; with cc, a program of C.
 """
 
 from __future__ import annotations
@@ -55,17 +56,38 @@ def least(call: Callable[[], object], seconds: float = 0.4) -> float:
             return best * 1e3
 
 
+def flat_lists(numpy: Any, lists: list[list[int]]) -> tuple[Any, Any]:
+    """Return lists as two arrays."""
+    begin = numpy.concatenate(([0], numpy.cumsum([len(x) for x in lists])))
+    return begin.astype(numpy.int64), numpy.array([x for each in lists for x in each], numpy.int32)
+
+
 def by_command() -> Any:
     """Return a context in which arrays go to the command."""
     return mock.patch.object(_library, "library", lambda: None)
 
 
-def in_c(host: Path, b: dict[str, list[int]]) -> float:
-    """Return the time of onnxmem_pack in a program of C."""
+def in_c(host: Path, mode: str, numbers: list[int]) -> list[float]:
+    """Return the times that a program of C prints."""
+    done = subprocess.run([host, _library.library()._name, mode], input=struct.pack(f"{len(numbers)}q", *numbers), capture_output=True, check=True)  # type: ignore[union-attr]
+    return [float(x) for x in done.stdout.replace(b",", b" ").split() if x.replace(b".", b"").isdigit()]
+
+
+def buffer_numbers(b: dict[str, list[int]]) -> list[int]:
+    """Return buffers as the program of C reads them."""
     count = len(b["size"])
-    numbers = [0, count, 1, -1, *b["lower"], *b["upper"], *b["size"], *[0] * count]
-    done = subprocess.run([host, _library.library()._name, "latency"], input=struct.pack(f"{len(numbers)}q", *numbers), capture_output=True, check=True)  # type: ignore[union-attr]
-    return float(done.stdout.split()[0])
+    return [0, count, 1, -1, *b["lower"], *b["upper"], *b["size"], *[0] * count]
+
+
+def graph_numbers(g: dict[str, Any]) -> list[int]:
+    """Return a graph as the program of C reads it, with a limit of 100 % of the best order's peak."""
+    n = g["nodes"]
+    begin = [0]
+    for readers in g["consumers"]:
+        begin.append(begin[-1] + len(readers))
+    none = [0] * n
+    flat = [c for readers in g["consumers"] for c in readers]
+    return [0, 100, 0, n, n, *none, *none, *none, *none, 0, *g["size"], *g["producer"], *begin, *flat, *none, *none, *none, 0]
 
 
 def main() -> None:
@@ -84,22 +106,28 @@ def main() -> None:
             csv, problem = Path(folder, "b.csv"), Path(folder, "p.json")
             csv.write_text("id,lower,upper,size\n" + "".join(f"{i},{l},{u},{s}\n" for i, (l, u, s) in enumerate(zip(b["lower"], b["upper"], b["size"]))))
             problem.write_text(json.dumps(onnxmem._direct.Graph(**g).problem()))
-            for what, file, call, faster in (
-                ("pack", csv, lambda: onnxmem.pack(**b), lambda: onnxmem.pack(**arrays)),  # type: ignore[arg-type]
-                ("order", problem, lambda: onnxmem.order(**g), None),
+            split = {**g, "size": numpy.array(g["size"]), "producer": numpy.array(g["producer"], "int32"), "consumers": flat_lists(numpy, g["consumers"])} if numpy else None
+            timed = in_c(host, "graphs", graph_numbers(g)) if host is not None else []
+            for what, file, more, call, faster, c in (
+                ("pack", csv, [], lambda: onnxmem.pack(**b), lambda: onnxmem.pack(**arrays), in_c(host, "latency", buffer_numbers(b))[:1] if host else []),  # type: ignore[arg-type]
+                ("order", problem, [], lambda: onnxmem.order(**g), lambda: onnxmem.order(**split), timed[:1]),  # type: ignore[arg-type]
+                ("limit", problem, ["--limit=100%"], lambda: onnxmem.limit("100%", **g), lambda: onnxmem.limit("100%", **split), timed[1:]),  # type: ignore[arg-type]
             ):
                 if only and what not in only:
                     continue
-                row = {"what": what, "count": count, "proven": call().proven}
-                row["Go"] = min(json.loads(subprocess.run([onnxmem.command(), what, file, "--json"], capture_output=True, check=True).stdout)["times_ms"]["total"] for _ in range(3))
-                if what == "pack" and host is not None:
-                    row["C"] = in_c(host, b)
-                if faster is not None and arrays is not None:
+                found = call()
+                row = {"what": what, "count": count, "proven": found.feasible if what == "limit" else found.proven}
+                line = [onnxmem.command(), what if what != "limit" else "order", file, *more, "--json"]
+                times = [json.loads(subprocess.run(line, capture_output=True, check=True).stdout)["times_ms"] for _ in range(3)]
+                row["Go"] = min(t["total"] + t.get("limit", 0) for t in times)
+                if c:
+                    row["C"] = c[0]
+                if arrays is not None:
                     row["Python, numpy"] = least(faster)
                 row["Python, lists"] = least(call)
+                row["command"] = least(lambda: subprocess.run(line, capture_output=True, check=True))
                 with by_command():
                     row["Python, by the command"] = least(call)
-                row["command"] = least(lambda: subprocess.run([onnxmem.command(), what, file, "--json"], capture_output=True, check=True))
                 print(json.dumps({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}), flush=True)
 
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -23,10 +25,6 @@ func (t target) plannerName() string {
 // library that musl loads.
 func (t target) hasPlanner() bool { return !t.static }
 
-// linksAtHome reports whether libonnxmem may link on its own system alone: Go's runtime asks for a
-// library of macOS, libresolv, which Zig does not have.
-func (t target) linksAtHome() bool { return t.os == "darwin" }
-
 // buildPlanner builds libonnxmem with a C compiler.
 func (t target) buildPlanner(cc []string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "libonnxmem-")
@@ -35,6 +33,13 @@ func (t target) buildPlanner(cc []string) ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, t.plannerName())
+	if t.os == "darwin" && runtime.GOOS != "darwin" {
+		flags, err := writeStubs(dir)
+		if err != nil {
+			return nil, err
+		}
+		cc = append(slices.Clone(cc), flags...)
+	}
 	// The build ID hashes the command lines, and so the paths of compilers.
 	c := t.goCommand("build", "-buildvcs=false", "-trimpath", "-buildmode=c-shared", "-ldflags", "-s -w -buildid=", "-o", path, "./lib")
 	c.Env = append(c.Env, "CGO_ENABLED=1", "CC="+strings.Join(cc, " "), "CGO_CFLAGS=-O2", "CGO_LDFLAGS=")
@@ -46,8 +51,7 @@ func (t target) buildPlanner(cc []string) ([]byte, error) {
 
 // writeLibraries writes libonnxmem of some platforms into a folder: of one, with onnxmem.h and
 // the package for CMake; of several, each into a folder of its own. zig is "" for the C
-// compiler of this machine, which builds for it alone. A platform whose library does not link
-// here is named, with the command that builds it there.
+// compiler of this machine, which builds for it alone. A platform that has no library is named.
 func writeLibraries(out, zig string, platforms []string) error {
 	if zig == "" {
 		platforms = []string{"host"}
@@ -59,6 +63,7 @@ func writeLibraries(out, zig string, platforms []string) error {
 	several := len(platforms) != 1
 	for _, t := range chosen {
 		if !t.hasPlanner() {
+			fmt.Printf("%s with musl: none: its loader does not start Go's runtime; programs there call the command\n", t)
 			continue
 		}
 		dir, cc := out, []string{"cc"}
@@ -70,11 +75,7 @@ func writeLibraries(out, zig string, platforms []string) error {
 		}
 		binary, err := t.buildPlanner(cc)
 		if err != nil {
-			if !several || !t.linksAtHome() {
-				return err
-			}
-			fmt.Printf("%s: not built here (%s); there: make lib\n", t, lastLine(err))
-			continue
+			return err
 		}
 		if err := writeLibrary(dir, t.plannerName(), binary); err != nil {
 			return err
@@ -105,9 +106,4 @@ func writeLibrary(dir, name string, binary []byte) error {
 	path := filepath.Join(dir, name)
 	os.Remove(path) // a program that has loaded the old one keeps it
 	return os.WriteFile(path, binary, 0o777)
-}
-
-func lastLine(err error) string {
-	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
-	return lines[len(lines)-1]
 }

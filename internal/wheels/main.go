@@ -1,6 +1,6 @@
 // Command wheels builds the wheels of the Python packages for each platform. onnxmem has the
-// native command and the module in python/src that drives it. With -zig, it also has libonnxmem
-// where that links here, and there are wheels of onnxmem-ort, with the C library in ort/src and the module in ort/python/src.
+// native command and the module in python/src that drives it. With -zig, it also has libonnxmem,
+// but for musl, and there are wheels of onnxmem-ort, with the C library in ort/src and the module in ort/python/src.
 //
 //	go run ./internal/wheels -version v1.2.0 -out build/wheels linux/amd64 windows/arm64 ...
 //
@@ -62,10 +62,8 @@ func build(out, version, zig string, archives bool, platforms []string) error {
 			return err
 		}
 		if zig != "" && t.hasPlanner() {
-			if c.planner, err = t.buildPlanner(t.zig(zig)[:4]); err != nil && !t.linksAtHome() {
+			if c.planner, err = t.buildPlanner(t.zig(zig)[:4]); err != nil {
 				return err
-			} else if err != nil {
-				fmt.Printf("%s: the wheel is without libonnxmem, which links on that system alone: %s\n", t, lastLine(err))
 			}
 		}
 		files := []func() (string, []byte, error){func() (string, []byte, error) { return c.writeWheel(out, version) }}
