@@ -20,6 +20,7 @@ from torch._inductor.compile_fx import compile_fx, partition_fn
 from torch._inductor.decomposition import select_decomp_table
 
 import onnxmem_torch
+from onnxmem_torch._again import compiled as again
 
 from .memory import Measured, peaks
 from .networks import Network
@@ -130,13 +131,18 @@ class Compiled:
         """Compile what AOTAutograd has traced, each way from copies of its own."""
         for name, way in self._ways.items():
             began = time.process_time()
-            graph = fx.GraphModule(traced.graph_module, _copied(traced.graph_module.graph))
-            own = replace(state, fw_metadata=copy.copy(state.fw_metadata)), replace(traced, graph_module=graph)
-            with warnings.catch_warnings(record=True) as caught, config.patch(_options(way)):
-                warnings.simplefilter("always")
+
+            def compiled(way: Any = way) -> Any:
+                graph = fx.GraphModule(traced.graph_module, _copied(traced.graph_module.graph))
+                own = replace(state, fw_metadata=copy.copy(state.fw_metadata)), replace(traced, graph_module=graph)
                 # Inductor's partition function takes the configured one, behind passes of its own.
                 chosen = partition if partition is partition_fn else way
-                self._compiled[name], _ = self._rest(*own, chosen, *compilers)
+                return self._rest(*own, chosen, *compilers)[0]
+
+            with warnings.catch_warnings(record=True) as caught, config.patch(_options(way)):
+                warnings.simplefilter("always")
+                planned = isinstance(way, onnxmem_torch.Partitioner)
+                self._compiled[name] = again(way, compiled) if planned else compiled()
             self.seconds[name] = time.process_time() - began
             self.warnings[name] = [str(w.message) for w in caught if issubclass(w.category, onnxmem_torch.PlanWarning)]
 

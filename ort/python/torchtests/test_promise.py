@@ -20,7 +20,7 @@ from torch._inductor import memory
 from torch.nn import functional
 
 import onnxmem_torch
-from onnxmem_torch import _lowering, _partition
+from onnxmem_torch import _again, _lowering, _partition
 from onnxmem_torch._planner import Plan
 from onnxmem_torch._plans import Plans
 
@@ -153,6 +153,27 @@ class TestPromise(unittest.TestCase):
                     self.assertEqual(len(said), report.kernels_bytes > report.limit_bytes, said)
                     if make is _patches and said:
                         self.assertRegex(said[0], r"and copies of [\d.]+ MiB in another layout")
+
+    def test_another_plan_leaves_room(self) -> None:
+        """Where kernels need more than a limit that the plan meets, a plan of less is taken, unless no other helps."""
+        torch.manual_seed(0)
+        network = next(n for n in NETWORKS if n.name == "timm/test_coatnet")
+        step, needed = Step(network.build(), network.draw()), _lowering.Lowering.needed
+        once = onnxmem_torch.Partitioner("40%")
+        with self.assertWarnsRegex(onnxmem_torch.PlanWarning, "kernels need"):
+            first = step.report(once)
+        again = onnxmem_torch.Partitioner("40%", strict=True)
+        report = _again.compiled(again, lambda: step.report(again))
+        assert report.kernels_bytes is not None and report.limit_bytes is not None and first.kernels_bytes is not None
+        self.assertGreater(first.kernels_bytes, report.limit_bytes)
+        self.assertLessEqual(report.kernels_bytes, report.limit_bytes)
+        self.assertLess(report.peak_bytes, first.peak_bytes)
+        self.assertEqual((len(again.reports), again.uuid()), (1, onnxmem_torch.Partitioner("40%", strict=True).uuid()))
+        # Where kernels never need less than those of the first plan, that one is taken.
+        with unittest.mock.patch.object(_lowering.Lowering, "needed", lambda self: max(needed(self), first.kernels_bytes or 0)):
+            with self.assertWarnsRegex(onnxmem_torch.PlanWarning, "kernels need"):
+                report = _again.compiled(once, lambda: step.report(once))
+        self.assertEqual(report.peak_bytes, first.peak_bytes)
 
     def test_loops_are_taken_apart(self) -> None:
         """Limits hold where Inductor shares outer loops, joins a product with a later sum, fuses long chains, or has a buffer that no code makes."""

@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from ._again import Again
 from ._arena import in_arena
 from ._distributed import examine
 from ._limit import Limit, PlanWarning, Report, parse
@@ -83,8 +84,8 @@ def compile(
 
     What cannot be planned takes PyTorch's own partitioner, with a warning that says why; a
     limit that no plan meets gives the smallest plan, with a warning. strict raises instead.
-    Inductor's kernels may need more than was planned: by its own account of them, a warning
-    says so. reports() has the figures. Where Inductor's cache is off or cannot take a graph, torch
+    Inductor's kernels may need more than was planned, by its own account of them: then smaller
+    plans are tried, and if none will do, a warning says so. reports() has the figures. Where Inductor's cache is off or cannot take a graph, torch
     wraps this LimitError in an InductorError, as its inner_exception.
     """
     size, _ = parse(limit)
@@ -127,7 +128,11 @@ def _compiled(model: Any, backend: str, partitioner: Partitioner, options: dict[
         if partitioner.limit is not None or partitioner.extra is not None:
             own = "_post_fusion_custom_pass" in given
             given = given if own else {**inductor_pass(partitioner.effort, partitioner).options(), **given}
-        return torch.compile(model, backend="inductor", options=given, **options)
+        if partitioner.limit is None:
+            return torch.compile(model, backend="inductor", options=given, **options)
+        guards = {name: given.pop(name) for name in ("guard_filter_fn",) if name in given}
+        inner = torch._TorchCompileInductorWrapper(options.pop("mode", None), given, options.get("dynamic"))
+        return torch.compile(model, backend=Again(inner, partitioner), options=guards or None, **options)
     if backend == "aot_eager":
         return torch.compile(model, backend=aot_eager(partitioner), **options)
     raise ValueError(f'backend {backend!r}: expected "inductor" or "aot_eager"')

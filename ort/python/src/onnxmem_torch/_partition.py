@@ -17,6 +17,7 @@ import torch._functorch.config
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
+from ._again import Exceeded
 from ._curve import mib
 from ._keep import keep_all
 from ._limit import Limit, LimitError, PlanWarning, Report, parse, parse_extra
@@ -68,6 +69,11 @@ class Partitioner(CustomPartitionerFn):
         self.updates = updates
         #: Gives the bytes of gradients that are there while a graph is planned, which is not told of them.
         self.gradients: Optional[Callable[[], int]] = None
+        #: Bytes of the limit that plans leave to kernels which need more than was planned.
+        self.spare = 0
+        #: Whether another plan may be tried where kernels need more than the limit.
+        self._again = False
+        self._kept_key: Optional[bytes] = None
         #: What was planned, graph by graph.
         self.reports: list[Report] = []
         #: Planned graphs on their way through Inductor, by the number that is noted on them.
@@ -76,12 +82,36 @@ class Partitioner(CustomPartitionerFn):
         self._frames: set[Any] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "updates": None, "gradients": None, "reports": [], "_lowerings": {}, "_warned": set(), "_frames": set()}
+        return {**self.__dict__, "updates": None, "gradients": None, "reports": [], "_lowerings": {}, "_warned": set(), "_frames": set(), "_kept_key": None}
 
     def uuid(self) -> bytes:
         """Return what makes a plan: Inductor keeps compiled graphs under it."""
+        if self._kept_key is not None:
+            return self._kept_key
         inside = None if self.updates is None else self.updates.key()
         return _hash(repr((inside, self.extra, self.limit, self.states, self.effort, self.strict, _key(self.cost), planner())))
+
+    @contextmanager
+    def one_key(self) -> Iterator[None]:
+        """Have one key for all plans of a graph: only the last of them is compiled to its end, and kept."""
+        self._kept_key = self.uuid()
+        try:
+            yield
+        finally:
+            self._kept_key = None
+
+    @contextmanager
+    def leaving(self, spare: int, last: bool) -> Iterator[None]:
+        """Plan so that spare bytes of the limit are left; unless last, kernels that exceed it raise Exceeded, and the plan is forgotten."""
+        count = len(self.reports)
+        self.spare, self._again = spare, not last
+        try:
+            yield
+        except Exception:
+            del self.reports[count:]
+            raise
+        finally:
+            self.spare, self._again = 0, False
 
     def __call__(
         self,
@@ -126,7 +156,8 @@ class Partitioner(CustomPartitionerFn):
     def lowered(self, lowering: Lowering) -> None:
         """Report what Inductor's kernels need, by its account, as far as they are known.
 
-        If that is above the limit, warn, or raise LimitError if strict was asked for. Either pass
+        If that is above the limit, raise Exceeded where another plan may be tried; else warn, or
+        raise LimitError if strict was asked for. Either pass
         is compared by itself, too: the other one may come from Inductor's cache.
         """
         before = lowering.report
@@ -135,6 +166,8 @@ class Partitioner(CustomPartitionerFn):
         report = lowering.report = replace(before, kernels_bytes=needed)
         self.reports[:] = [report if r is before else r for r in self.reports]
         if report.limit_bytes and needed > report.limit_bytes and not report.warning:
+            if self._again:
+                raise Exceeded(needed, report.peak_bytes, report.limit_bytes)
             text = f"Inductor's kernels need {mib(needed)}, above the limit of {mib(report.limit_bytes)}, by its own account"
             text = f"{text}; the plan has {mib(report.peak_bytes)}"
             if self.strict:

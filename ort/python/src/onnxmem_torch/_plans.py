@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from torch import fx
 
+from ._again import Exceeded
 from ._curve import mib
 from ._fusion import Fused, rejoin
 from ._keep import settle
@@ -63,6 +64,8 @@ class Plans:
         self.step = self._step(prepare(gm.graph, count))
         self.best = plan(self.step.problem(), None, asked.effort)
         self.limit = self._limit()
+        #: What plans aim at: the limit without what is left to kernels that need more than was planned.
+        self.target = self.limit if self.limit is None else max(self.limit - asked.spare, 1)
         self._seconds = self.best.seconds
         #: Whether gradients of weights are copied where they are made: an update reads them as they are.
         self._settles = inductor and asked.updates is None and (asked.limit is not None or asked.extra is not None) and channels_last(gm)
@@ -82,7 +85,7 @@ class Plans:
         if step is not self.step or self.copies or self._settles:
             found = self._plan(self._problem(step))
         assert found.peak_bytes is not None
-        if self.asked.extra is not None or (self.limit is not None and self.limit < found.peak_bytes):
+        if self.asked.extra is not None or (self.target is not None and self.target < found.peak_bytes):
             step, found, warning = self._below(step, halves)
         if warning is not None and self.asked.strict:
             raise LimitError(warning)
@@ -95,7 +98,7 @@ class Plans:
         forward and backward are min-cut's partition. LimitError if no plan meets the limit and
         strict was asked for. Unsupported if the partition is not understood.
         """
-        asked, limit = self.asked, self.limit
+        asked, limit = self.asked, self.target
         graph, behind = rejoin(forward.graph, backward.graph, self.count)
         settled = settle(graph, results(graph, self.count)[1]) if self._settles else []
         behind |= set(settled)
@@ -116,7 +119,7 @@ class Plans:
             ours = True
             problem = self._problem(kernels)
             found = self._within(problem, kernels.share) if limit is None else self._plan(problem, limit, least=True)
-            if limit is not None and not _meets(found, limit):
+            if limit is not None and not self._meets(found):
                 warning = self._missed(kernels, found, limit)
                 if warning is None:
                     return None
@@ -202,7 +205,7 @@ class Plans:
 
     def _below(self, step: Step, halves: bool) -> tuple[Step, Plan, Optional[str]]:
         """Plan below the limit, or within the extra time. Dropouts are in two where their products run again, and one kernel elsewhere."""
-        limit, extra = self.limit, self.asked.extra or 0
+        limit, extra = self.target, self.asked.extra or 0
         names = [n.name for n in dropouts(step.graph)] if halves else []
         halved = self._step(halve(step.graph, names)) if names else step
         found, warning = (self._within(self._problem(halved)), None) if limit is None else self._search(halved, limit)
@@ -232,7 +235,11 @@ class Plans:
     def _search(self, step: Step, limit: int) -> tuple[Plan, Optional[str]]:
         """Return a plan below the limit, else the smallest that is found, with a text that says so."""
         found = self._plan(self._problem(step), limit, least=True)
-        return found, None if _meets(found, limit) else self._why(step, found)
+        return found, None if self._meets(found) else self._why(step, found)
+
+    def _meets(self, found: Plan) -> bool:
+        """Whether a plan meets the limit, though it may not reach the target."""
+        return self.limit is None or bool(found.feasible) or (found.peak_bytes is not None and found.peak_bytes <= self.limit)
 
     def _why(self, step: Union[Step, Fused], found: Plan, proven: bool = True) -> str:
         """Say that the limit is missed, what no plan can go below, and the peak of the smallest that is there.
@@ -240,6 +247,8 @@ class Plans:
         step and found are the problem and its smallest plan. proven is whether a proof for this
         problem is one for the step.
         """
+        if self.asked.spare:  # while the plan that left less room meets it
+            raise Exceeded(found.peak_bytes or 0, found.peak_bytes or 0, self.limit or 0)
         why = "is impossible for this step" if found.feasible is False and proven else "was not met: no plan was found"
         return f"a limit of {mib(self.limit or 0)} {why}: {_bound(step, found, self.copies)}; the smallest plan found has {mib(found.peak_bytes or 0)}{self._near(step, found)}"
 
@@ -252,10 +261,6 @@ class Plans:
         if not near.feasible or 2 * near.extra_percent > found.extra_percent:
             return ""
         return f" and takes {share * found.extra_percent:.0f} % more time (one of {mib(near.peak_bytes or 0)} takes {share * near.extra_percent:.0f} %)"
-
-
-def _meets(found: Plan, limit: int) -> bool:
-    return bool(found.feasible) or (found.peak_bytes is not None and found.peak_bytes <= limit)
 
 
 def _resident(step: Step) -> int:

@@ -12,9 +12,10 @@ import hashlib
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch._inductor.config
@@ -27,7 +28,7 @@ from torch._inductor.ir import TensorBox
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from . import _code, _split
+from . import _code, _overwrite, _split
 from ._curve import mib
 from ._planner import ordered
 
@@ -41,7 +42,8 @@ class OrderReport:
 
     That counts what the graph allocates: neither parameters and inputs, nor workspaces. What
     a fused kernel makes and alone reads, which is never allocated, is left out, and what is
-    handed to a backward pass counts whole.
+    handed to a backward pass counts whole. In a planned graph, a buffer that is written over
+    another one counts with it once; elsewhere Inductor's order, which does not know that, follows.
     """
 
     #: "forward", "backward" or "inference", and the graph's number.
@@ -106,7 +108,7 @@ class OrderPass(CustomSchedulerPass):
                 planned.backward(_unread(nodes))
                 held = planned.held
             room = None if planned is None else planned.room(V.graph.is_backward)
-            order, report = best_order(nodes, self.effort, held, room)
+            order, report = best_order(nodes, self.effort, held, room, shared=planned is not None)
         except Exception as e:
             if not self._warned:
                 warnings.warn(f"onnxmem_torch: kernels stay in Inductor's order: {type(e).__name__}: {e}", RuntimeWarning, stacklevel=2)
@@ -144,7 +146,7 @@ class OrderPass(CustomSchedulerPass):
             planner = version()
         except (Error, OSError):
             planner = "without a planner"
-        code = b"".join(Path(module.__file__ or "").read_bytes() for module in (sys.modules[__name__], _code, _split))
+        code = b"".join(Path(module.__file__ or "").read_bytes() for module in (sys.modules[__name__], _code, _overwrite, _split))
         return hashlib.sha256(code + f"{planner} {self.effort}".encode()).hexdigest()
 
     def __enter__(self) -> OrderPass:
@@ -175,20 +177,24 @@ def inductor_pass(effort: str = "fast", partitioner: Partitioner | None = None) 
     return OrderPass(effort, partitioner)
 
 
-def best_order(nodes: list[Any], effort: str, held: Sequence[str] = (), room: int | None = None) -> tuple[list[Any], OrderReport]:
+def best_order(
+    nodes: list[Any], effort: str, held: Sequence[str] = (), room: int | None = None, shared: bool = False
+) -> tuple[list[Any], OrderReport]:
     """Return the best of the given order, Inductor's heuristics and onnxmem's.
 
     Ties go to the first of these. The nodes must be those of the scheduler that is at work.
     held are inputs that others hold to the end. If the peak is above room, kernels are taken
-    apart where that makes it smaller.
+    apart where that makes it smaller. With shared, buffers that are written over others count
+    with them once.
     """
     began = time.perf_counter()
-    best, report = _best(nodes, effort, held)
+    account = Account(held, shared)
+    best, report = _best(nodes, effort, account)
     if room is not None and report.peak_bytes > room:
-        account = Account(held)
+        account = account.again()
 
         def again(several: list[Any]) -> tuple[list[Any], int]:
-            order, found = _best(several, effort, held)
+            order, found = _best(several, effort, account.again())
             return order, found.peak_bytes
 
         found = _split.below(best, report.peak_bytes, room, again, account.blamed, account.peak)
@@ -199,12 +205,31 @@ def best_order(nodes: list[Any], effort: str, held: Sequence[str] = (), room: in
 
 
 class Account:
-    """Inductor's account of the memory of kernels. held are inputs that others hold to the end."""
+    """Inductor's account of the memory of kernels. held are inputs that others hold to the end.
 
-    def __init__(self, held: Sequence[str] = ()) -> None:
+    With shared, a buffer that a kernel writes over another one counts with it once.
+    """
+
+    def __init__(self, held: Sequence[str] = (), shared: bool = False) -> None:
+        self._shared = shared
         self.outputs = OrderedSet([*V.graph.get_output_names(), *held])
         #: The kernel of the first part of a concatenation, with that of each other part, in the order that was prepared first.
         self.after: list[tuple[Any, Any]] = []
+        #: What the loops of a kernel may write over what, by kernel.
+        self._over: dict[Any, list[tuple[str, list[str]]]] = {}
+
+    def again(self) -> Account:
+        """Return an account for another order of the same graph, of kernels that are known in part."""
+        account = Account(shared=self._shared)
+        account.outputs, account._over = OrderedSet(self.outputs), self._over
+        return account
+
+    def problem(self, nodes: Sequence[Any], freeable: dict[str, Any]) -> Problem:
+        """Return the problem of kernels that were prepared."""
+        for n in nodes if self._shared else ():
+            if n not in self._over:
+                self._over[n] = _overwrite.overwritten(n, self.outputs.__contains__)
+        return Problem(nodes, freeable, self.outputs, self._over)
 
     def prepare(self, nodes: list[Any]) -> dict[str, Any]:
         """Note on kernels and buffers what they read and who reads them; return the inputs that can be freed."""
@@ -246,13 +271,18 @@ class Account:
 
     def peak(self, nodes: list[Any]) -> int:
         """Return the peak of an order."""
-        peak: int = memory.estimate_peak_memory(nodes, self.prepare(nodes), self.outputs)[0]
-        return peak
+        freeable = self.prepare(nodes)
+        return max(self.loads(nodes, self.problem(nodes, freeable), freeable))
+
+    def loads(self, nodes: list[Any], problem: Problem, freeable: dict[str, Any]) -> list[int]:
+        """Return the bytes that are live at each kernel of an order, which was prepared; problem is that of the same order."""
+        found = memory.estimate_peak_memory(nodes, freeable, self.outputs)[1]
+        return [load - once for load, once in zip(found, [*problem.shared(nodes), *[0] * len(found)])]
 
     def blamed(self, nodes: list[Any], room: int) -> list[Any]:
         """Return the kernels that run where an order needs more than room, then those that make or read what is live there."""
-        problem = Problem(nodes, self.prepare(nodes), self.outputs)
-        above = [at for at, load in enumerate(problem.loads(nodes)) if load > room]
+        problem = self.problem(nodes, self.prepare(nodes))
+        above = [at for at, (load, once) in enumerate(zip(problem.loads(nodes), problem.shared(nodes))) if load - once > room]
         blamed: set[int] = set()
         for b in problem.buffers:
             first, last = max(b.maker, 0), len(nodes) if b.output else max(b.readers, default=b.maker)
@@ -261,8 +291,7 @@ class Account:
         return [nodes[i] for i in [*above, *sorted(blamed.difference(above))]]
 
 
-def _best(nodes: list[Any], effort: str, held: Sequence[str]) -> tuple[list[Any], OrderReport]:
-    account = Account(held)
+def _best(nodes: list[Any], effort: str, account: Account) -> tuple[list[Any], OrderReport]:
     scheduler, outputs, freeable = nodes[0].scheduler, account.outputs, account.prepare(nodes)
     orders = {
         "given": nodes,
@@ -270,33 +299,36 @@ def _best(nodes: list[Any], effort: str, held: Sequence[str]) -> tuple[list[Any]
         "bfs": memory.topological_sort_bfs(nodes),
         "dfs": memory.topological_sort_dfs(nodes),
     }
-    problem = Problem(nodes, freeable, outputs)
-    loads: dict[str, tuple[int, list[int]]] = {}
+    problem = account.problem(nodes, freeable)
+    peaks: dict[str, int] = {}
     same = True
 
     def look(name: str) -> int:
         """Evaluate an order, by Inductor's estimate and by ours."""
         nonlocal same
         several = orders[name]
-        freeable = account.prepare(several)
-        loads[name] = memory.estimate_peak_memory(several, freeable, outputs)
-        same = same and Problem(several, freeable, outputs).loads(several) == loads[name][1][: len(nodes)]
-        return loads[name][0]
+        # The first part of a concatenation is that of the order.
+        inputs = account.prepare(several) if account.after else freeable
+        problem = account.problem(several, inputs)
+        found = account.loads(several, problem, inputs)
+        same = same and problem.loads(several) == [load + once for load, once in zip(found, problem.shared(several))]
+        peaks[name] = max(found)
+        return peaks[name]
 
     inductor = min([look(name) for name in orders])
-    given = loads["given"][0]
+    given = peaks["given"]
     found = _solved(problem, effort)
     orders["onnxmem"] = [nodes[i] for i in found["order"]]
     if look("onnxmem") > found["peak_bytes"]:  # the order begins a concatenation with another part
         orders["onnxmem"] = [nodes[i] for i in _solved(problem, effort, account.after)["order"]]
         look("onnxmem")
-    chosen = min(orders, key=lambda name: loads[name][0])  # the first of the smallest
+    chosen = min(orders, key=lambda name: peaks[name])  # the first of the smallest
     return orders[chosen], OrderReport(
         graph=_graph(),
         nodes=len(nodes),
         given_bytes=given,
         inductor_bytes=inductor,
-        peak_bytes=loads[chosen][0],
+        peak_bytes=peaks[chosen],
         lower_bound_bytes=found["lower_bound_bytes"] if same else None,
         chosen=chosen,
         seconds=0.0,
@@ -363,7 +395,9 @@ class Problem:
     by itself. What a node writes in place is no buffer: its readers are those of the target.
     """
 
-    def __init__(self, nodes: Sequence[Any], freeable: dict[str, Any], outputs: OrderedSet[str]) -> None:
+    def __init__(
+        self, nodes: Sequence[Any], freeable: dict[str, Any], outputs: OrderedSet[str], over: Mapping[Any, list[tuple[str, list[str]]]] = MappingProxyType({})
+    ) -> None:
         self._nodes, self._outputs = nodes, outputs
         self._index = {n: i for i, n in enumerate(nodes)}
         self.buffers = [self._buffer(b, b.mpi_buffer.size_free, -1) for b in freeable.values()]
@@ -375,6 +409,14 @@ class Problem:
         for name, (b, i) in made.items():
             if name not in parts and b.mpi_buffer.size_free:
                 self.buffers.append(self._buffer(b, b.mpi_buffer.size_free, maker[name], i))
+        place = {b.name: k for k, b in enumerate(self.buffers)}
+        #: What may be written over what, by place among the buffers.
+        self.over: dict[int, list[int]] = {}
+        for n in nodes:
+            for name, others in over.get(n, ()):
+                before = [place[a] for a in others if a in place]
+                if name in place and before:
+                    self.over[place[name]] = before
         for name, several in parts.items():  # results that nobody takes are never freed
             rest = made[name][0].mpi_buffer.size_alloc - sum(p.mpi_buffer.size_free for p in several if p.get_name() in made)
             if rest > 0:
@@ -389,14 +431,26 @@ class Problem:
         tensors: list[dict[str, object]] = [
             {"name": b.name, "bytes": b.size, "producer": b.maker, "consumers": sorted(b.readers - {b.maker}), "output": b.output} for b in self.buffers
         ]
+        for k, others in self.over.items():
+            tensors[k]["reuses"] = others
         for i, n in enumerate(self._nodes):
             before = sorted(self._index[p] for p in n.mpi_node.pred_nodes)
             tensors += [{"name": "", "bytes": 0, "producer": p, "consumers": [i], "kind": "control"} for p in before]
         tensors += [{"name": "", "bytes": 0, "producer": self._index[p], "consumers": [self._index[n]], "kind": "control"} for p, n in after if p is not n]
         return {"name": "kernels", "nodes": [{"name": n.get_name()} for n in self._nodes], "tensors": tensors}
 
+    def shared(self, order: Sequence[Any]) -> list[int]:
+        """Return the bytes of each step of an order that are one buffer's, though two are live: one is written over the other."""
+        step = {self._index[n]: s for s, n in enumerate(order)}
+        saved = [0] * len(order)
+        for k, others in self.over.items():
+            at = step[self.buffers[k].maker]
+            if any(max(step[r] for r in self.buffers[a].readers) == at for a in others):
+                saved[at] += self.buffers[k].size
+        return saved
+
     def loads(self, order: Sequence[Any]) -> list[int]:
-        """Return the bytes that are live at each step of an order."""
+        """Return the bytes that are live at each step of an order, each buffer by itself."""
         step = {self._index[n]: s for s, n in enumerate(order)}
         change = [0] * (len(order) + 1)
         for b in self.buffers:
