@@ -88,7 +88,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these networks")
     parser.add_argument("--subset", action="store_true", help="the tests, and the smallest network")
     parser.add_argument("--table", action="store_true", help="print a table in Markdown")
-    parser.add_argument("--large", action="store_true", help="print a table of decoders without weights, or of cases such as decode:llama-3.1-8b:2048:4")
+    parser.add_argument("--large", action="store_true", help="print a table of decoders without weights, or of cases such as llama-3.1-8b:2048:4")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)

@@ -1,9 +1,8 @@
 """What ExecuTorch plans for decoders of published sizes, without their weights: crosscheck/run executorch --large [CASE ...].
 
-A case is KIND:SIZE:TOKENS:LAYERS. decode is one new token over caches of so many tokens, buffers
-that the program writes to; prefill is the model of transformers over so many tokens. All tensors
-are fake, so no program is written and none runs: the planned bytes are those of ExecuTorch's
-passes, in the columns of docs/results/executorch.md.
+A case is SIZE:TOKENS:LAYERS: one new token over caches of so many tokens, buffers that the program
+writes to. All tensors are fake, so no program is written and none runs: the planned bytes are
+those of ExecuTorch's passes, in the columns of docs/results/executorch.md.
 """
 
 import copy
@@ -18,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from . import executorch_networks
 
-CASES = ("decode:llama-3.2-1b:2048:16", "decode:llama-3.1-8b:2048:4", "prefill:llama-3.1-8b:512:4")
+CASES = ("llama-3.2-1b:2048:16", "llama-3.1-8b:2048:4")
 
 # As in the config.json of each: width, heads, groups of keys, width of the gated product.
 _SIZES = {
@@ -43,26 +42,12 @@ class _Product(nn.Module):
         return y if self.bias is None else y + self.bias
 
 
-def _build(kind, size, tokens, layers):
+def _build(size, tokens, layers):
     width, heads, groups, wide = _SIZES[size]
-    if kind == "decode":
-        model = executorch_networks._Llama(width, heads, groups, layers, tokens, _WORDS)
-        for layer in model.layers:
-            layer.gate, layer.wide, layer.narrow = _Product(width, wide, False), _Product(width, wide, False), _Product(wide, width, False)
-        return model, (torch.tensor([[7]]), torch.tensor([3]))
-    import transformers
-
-    config = transformers.LlamaConfig(
-        vocab_size=_WORDS,
-        hidden_size=width,
-        intermediate_size=wide,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=groups,
-        max_position_embeddings=tokens,
-        use_cache=False,
-    )
-    return executorch_networks._First(transformers.LlamaForCausalLM(config), "logits"), (torch.zeros(1, tokens, dtype=torch.int64),)
+    model = executorch_networks._Llama(width, heads, groups, layers, tokens, _WORDS)
+    for layer in model.layers:
+        layer.gate, layer.wide, layer.narrow = _Product(width, wide, False), _Product(width, wide, False), _Product(wide, width, False)
+    return model, (torch.tensor([[7]]), torch.tensor([3]))
 
 
 class _Passes:
@@ -74,9 +59,9 @@ class _Passes:
 
 def examine(case):
     """Return what the plans of a case take, in bytes."""
-    kind, size, tokens, layers = case.split(":")
+    size, tokens, layers = case.split(":")
     with FakeTensorMode(allow_non_fake_inputs=True), mock.patch.object(nn, "Linear", _Product):
-        model, inputs = _build(kind, size, int(tokens), int(layers))
+        model, inputs = _build(size, int(tokens), int(layers))
         exported = torch.export.export(model.eval().requires_grad_(False), inputs, strict=False)
     edge = to_edge(exported.run_decompositions(), compile_config=EdgeCompileConfig(_check_ir_validity=False))
     planned = onnxmem.executorch.memory_planning
