@@ -8,8 +8,8 @@ Open Scope Z_scope.
 Lemma ran_In : forall l v, ran l v = true <-> In v l.
 Proof.
   intros l v. unfold ran. rewrite existsb_exists. split.
-  - intros [x [H E]]. apply Nat.eqb_eq in E. now subst.
-  - intros H. exists v. split; [assumption | apply Nat.eqb_refl].
+  - intros [x [H E]]. apply Pos.eqb_eq in E. now subst.
+  - intros H. exists v. split; [assumption | apply Pos.eqb_refl].
 Qed.
 
 Lemma clause_holds : forall s ls, (exists l, In l ls /\ Bool.eqb (fst l) (s (snd l)) = true) -> holds s (clause ls).
@@ -55,7 +55,7 @@ Proof.
   rewrite H by (simpl; auto). rewrite IH; auto. intros y Hy. apply H. now right.
 Qed.
 
-Lemma sum_one : forall (f : nat -> Z) l v, NoDup l -> In v l -> (forall x, x <> v -> f x = 0) -> sum f l = f v.
+Lemma sum_one : forall (f : positive -> Z) l v, NoDup l -> In v l -> (forall x, x <> v -> f x = 0) -> sum f l = f v.
 Proof.
   intros f l v. induction l as [|x l IH]; intros D I Z; [contradiction|].
   inversion D as [|? ? N D']; subst. simpl. destruct I as [->|I].
@@ -84,19 +84,19 @@ Proof.
 Qed.
 
 (** What is so at the step of v, in an order that has run l before it. *)
-Definition eqp (p q : nat * nat) := Nat.eqb (fst p) (fst q) && Nat.eqb (snd p) (snd q).
-Definition values g (l : list nat) (v : nat) (taken : list (nat * nat)) (x : var) : bool :=
+Definition eqp (p q : positive * positive) := Pos.eqb (fst p) (fst q) && Pos.eqb (snd p) (snd q).
+Definition values g (l : list positive) (v : positive) (taken : list (positive * positive)) (x : var) : bool :=
   match x with
   | Ran u => ran l u
-  | Runs a => Nat.eqb a v
+  | Runs a => Pos.eqb a v
   | Alive t => counts g l v t
   | Else e => elsewhere g l v e
-  | Takes a p => Nat.eqb a v && existsb (eqp p) taken
+  | Takes a p => Pos.eqb a v && existsb (eqp p) taken
   end.
 
 Lemma eqp_eq : forall p q, eqp p q = true <-> p = q.
 Proof.
-  intros [a b] [c d]. unfold eqp. simpl. rewrite andb_true_iff, !Nat.eqb_eq.
+  intros [a b] [c d]. unfold eqp. simpl. rewrite andb_true_iff, !Pos.eqb_eq.
   split; [intros [-> ->]; reflexivity | intros H; inversion H; auto].
 Qed.
 
@@ -108,7 +108,7 @@ Proof.
 Qed.
 
 Section Lemma.
-  Variables (g : graph) (p l r : list nat) (v : nat) (A : list nat) (last : bool) (taken : list (nat * nat)).
+  Variables (g : graph) (p l r : list positive) (v : positive) (A : list positive) (last : bool) (taken : list (positive * positive)).
   Hypothesis O : is_order g p.
   Hypothesis P : p = l ++ v :: r.
   Hypothesis NA : NoDup A.
@@ -154,26 +154,26 @@ Section Lemma.
     - (* one *)
       destruct H as [<-|[]]. lits. exists (yes (Runs v)). split.
       + apply in_map_iff. now exists v.
-      + simpl. now rewrite Nat.eqb_refl.
+      + simpl. now rewrite Pos.eqb_refl.
     - (* alone *)
       apply in_flat_map in H. destruct H as [a [_ H]]. apply in_flat_map in H. destruct H as [b [_ H]].
-      destruct (Nat.eqb a b) eqn:E; [contradiction|]. destruct H as [<-|[]]. lits.
-      destruct (Nat.eqb a v) eqn:Ea.
-      + this (no (Runs b)). apply Nat.eqb_eq in Ea. subst a. rewrite Nat.eqb_sym in E. now rewrite E.
+      destruct (Pos.eqb a b) eqn:E; [contradiction|]. destruct H as [<-|[]]. lits.
+      destruct (Pos.eqb a v) eqn:Ea.
+      + this (no (Runs b)). apply Pos.eqb_eq in Ea. subst a. rewrite Pos.eqb_sym in E. now rewrite E.
       + this (no (Runs a)). now rewrite Ea.
     - (* ready *)
       apply in_flat_map in H. destruct H as [a [_ H]]. apply in_map_iff in H. destruct H as [w [<- Hw]]. lits.
-      destruct (Nat.eqb a v) eqn:E.
-      + this (yes (Ran w)). apply Nat.eqb_eq in E. subst a. now rewrite (proj2 (ran_In l w) (ready w Hw)).
+      destruct (Pos.eqb a v) eqn:E.
+      + this (yes (Ran w)). apply Pos.eqb_eq in E. subst a. now rewrite (proj2 (ran_In l w) (ready w Hw)).
       + this (no (Runs a)). now rewrite E.
     - (* first, last *)
       destruct last.
       + apply in_flat_map in H. destruct H as [a [Ha [<-|[<-|[]]]]]; lits.
         * destruct (F a Ha) as [->|Hl].
-          -- this (yes (Runs v)). now rewrite Nat.eqb_refl.
+          -- this (yes (Runs v)). now rewrite Pos.eqb_refl.
           -- this (yes (Ran a)). now rewrite (proj2 (ran_In l a) Hl).
-        * destruct (Nat.eqb a v) eqn:E.
-          -- this (no (Ran a)). apply Nat.eqb_eq in E. subst a. destruct (ran l v) eqn:R; [|reflexivity].
+        * destruct (Pos.eqb a v) eqn:E.
+          -- this (no (Ran a)). apply Pos.eqb_eq in E. subst a. destruct (ran l v) eqn:R; [|reflexivity].
              exfalso. now apply v_fresh, ran_In.
           -- this (no (Runs a)). now rewrite E.
       + apply in_map_iff in H. destruct H as [a [<- Ha]]. lits. this (no (Ran a)).
@@ -181,8 +181,8 @@ Section Lemma.
     - (* made *)
       apply in_flat_map in H. destruct H as [t [_ H]]. apply in_flat_map in H. destruct H as [a [_ H]].
       destruct (makes g a t) eqn:M; [|contradiction]. destruct H as [<-|[]]. lits.
-      destruct (Nat.eqb a v) eqn:E.
-      + this (yes (Alive t)). apply Nat.eqb_eq in E. subst a. unfold counts. now rewrite M.
+      destruct (Pos.eqb a v) eqn:E.
+      + this (yes (Alive t)). apply Pos.eqb_eq in E. subst a. unfold counts. now rewrite M.
       + this (no (Runs a)). now rewrite E.
     - (* read, output, idle *)
       apply in_flat_map in H. destruct H as [t [_ H]].
@@ -207,7 +207,7 @@ Section Lemma.
           -- exists (yes (Ran u)). split.
              ++ right. apply in_map_iff. exists u. split; [reflexivity|]. destruct O as [_ [N _]]. apply N.
                 rewrite P. simpl. now left.
-             ++ simpl. unfold ran. simpl. now rewrite Nat.eqb_refl.
+             ++ simpl. unfold ran. simpl. now rewrite Pos.eqb_refl.
         * apply in_map_iff in H. destruct H as [z [<- Hz]]. now apply Read.
     - (* written *)
       apply in_flat_map in H. destruct H as [e [_ H]]. apply in_flat_map in H. destruct H as [y [Hy H]].
@@ -220,7 +220,7 @@ Section Lemma.
       assert (L := left_mono _ _ Hy R). destruct H as [H|H].
       + destruct (at_once g e) eqn:Q; [|contradiction]. simpl in H.
         destruct (existsb _ A) in H; [|contradiction]. destruct H as [<-|[]]. lits.
-        destruct (Nat.eqb (wmaker g e) v) eqn:E.
+        destruct (Pos.eqb (wmaker g e) v) eqn:E.
         * this (yes (Else e)). unfold elsewhere. now rewrite L, E, Q.
         * this (no (Runs (wmaker g e))). now rewrite E.
       + destruct (later g e) eqn:Q; [|contradiction]. destruct H as [<-|[]]. lits.
@@ -229,34 +229,34 @@ Section Lemma.
         * this (no (Ran (wmaker g e))). now rewrite E.
     - (* taken *)
       apply in_flat_map in H. destruct H as [a [_ H]]. apply in_map_iff in H. destruct H as [q [<- _]]. lits.
-      destruct (Nat.eqb a v) eqn:E.
+      destruct (Pos.eqb a v) eqn:E.
       + this (yes (Runs a)). now rewrite E.
       + this (no (Takes a q)). now rewrite E.
     - (* free *)
       apply in_flat_map in H. destruct H as [a [_ H]]. apply in_flat_map in H. destruct H as [q [_ H]].
-      apply in_flat_map in H. destruct H as [y [Hy H]]. destruct (Nat.eqb y a) eqn:E; [contradiction|].
-      destruct H as [<-|[]]. lits. destruct (Nat.eqb a v && existsb (eqp q) taken) eqn:K.
+      apply in_flat_map in H. destruct H as [y [Hy H]]. destruct (Pos.eqb y a) eqn:E; [contradiction|].
+      destruct H as [<-|[]]. lits. destruct (Pos.eqb a v && existsb (eqp q) taken) eqn:K.
       + this (yes (Ran y)). apply andb_true_iff in K. destruct K as [K1 K2].
-        apply Nat.eqb_eq in K1. subst a. apply taken_In in K2. destruct T as [_ [_ [_ T4]]].
-        destruct (T4 q y K2 Hy) as [->|Hl]; [now rewrite Nat.eqb_refl in E|].
+        apply Pos.eqb_eq in K1. subst a. apply taken_In in K2. destruct T as [_ [_ [_ T4]]].
+        destruct (T4 q y K2 Hy) as [->|Hl]; [now rewrite Pos.eqb_refl in E|].
         now rewrite (proj2 (ran_In l y) Hl).
       + this (no (Takes a q)). now rewrite K.
     - (* once *)
       apply in_flat_map in H. destruct H as [a [_ H]]. apply in_flat_map in H. destruct H as [t [_ H]].
-      assert (Once : forall f : nat * nat -> nat, NoDup (map f taken) ->
-        holds s (at_most_one a (filter (fun q => Nat.eqb (f q) t) (pairs g a)))).
+      assert (Once : forall f : positive * positive -> positive, NoDup (map f taken) ->
+        holds s (at_most_one a (filter (fun q => Pos.eqb (f q) t) (pairs g a)))).
       { intros f D. unfold holds, at_most_one. simpl fst. simpl snd.
-        set (qs := filter (fun q => Nat.eqb (f q) t) (pairs g a)).
+        set (qs := filter (fun q => Pos.eqb (f q) t) (pairs g a)).
         change (length qs - 1 <= length (filter (fun k : lit => Bool.eqb (fst k) (s (snd k))) (map (fun q => no (Takes a q)) qs)))%nat.
-        rewrite (count_no s a qs). destruct (Nat.eqb a v) eqn:E.
-        - apply Nat.eqb_eq in E. subst a.
+        rewrite (count_no s a qs). destruct (Pos.eqb a v) eqn:E.
+        - apply Pos.eqb_eq in E. subst a.
           assert (length qs <= length (filter (fun q => negb (s (Takes v q))) qs) + 1)%nat; [|lia].
           apply few.
           + now apply NoDup_filter.
           + intros q q' Hq Hq' Sq Sq'. unfold qs in Hq, Hq'. apply filter_In in Hq, Hq'.
-            simpl in Sq, Sq'. rewrite Nat.eqb_refl in Sq, Sq'. apply taken_In in Sq, Sq'.
+            simpl in Sq, Sq'. rewrite Pos.eqb_refl in Sq, Sq'. apply taken_In in Sq, Sq'.
             apply (map_unique f taken); auto. destruct Hq as [_ Hq], Hq' as [_ Hq'].
-            apply Nat.eqb_eq in Hq, Hq'. congruence.
+            apply Pos.eqb_eq in Hq, Hq'. congruence.
         - assert (X : filter (fun q => negb (s (Takes a q))) qs = qs).
           { clear D. induction qs as [|q qs' IH]; [reflexivity|]. cbn [filter].
             assert (Z : s (Takes a q) = false) by (simpl; now rewrite E). rewrite Z. cbn [negb]. now rewrite IH. }
@@ -267,11 +267,11 @@ Section Lemma.
   Lemma the_load : objective g A s = load g l v taken.
   Proof.
     unfold objective, load. simpl.
-    rewrite (sum_one (fun a => given (Nat.eqb a v) (work g a)) A v NA IA).
-    2: { intros x N. apply Nat.eqb_neq in N. now rewrite N. }
-    rewrite (sum_one (fun a => sum (fun q => given (Nat.eqb a v && existsb (eqp q) taken) (bytes g (snd q))) (pairs g a)) A v NA IA).
-    2: { intros x N. apply sum_zero. intros q _. apply Nat.eqb_neq in N. now rewrite N. }
-    rewrite Nat.eqb_refl. simpl.
+    rewrite (sum_one (fun a => given (Pos.eqb a v) (work g a)) A v NA IA).
+    2: { intros x N. apply Pos.eqb_neq in N. now rewrite N. }
+    rewrite (sum_one (fun a => sum (fun q => given (Pos.eqb a v && existsb (eqp q) taken) (bytes g (snd q))) (pairs g a)) A v NA IA).
+    2: { intros x N. apply sum_zero. intros q _. apply Pos.eqb_neq in N. now rewrite N. }
+    rewrite Pos.eqb_refl. simpl.
     rewrite (sum_filter (fun q => bytes g (snd q)) (fun q => existsb (eqp q) taken) (pairs g v)).
     rewrite (sum_perm (fun q => bytes g (snd q)) (filter (fun q => existsb (eqp q) taken) (pairs g v)) taken); [reflexivity|].
     destruct T as [T1 [T2 _]]. apply NoDup_Permutation.
@@ -282,13 +282,13 @@ Section Lemma.
 End Lemma.
 
 (** Every order has a node of A that runs first, and one that runs last. *)
-Lemma somewhere : forall (A p : list nat) (last : bool), (exists a, In a A /\ In a p) ->
+Lemma somewhere : forall (A p : list positive) (last : bool), (exists a, In a A /\ In a p) ->
   (forall a, In a A -> In a p) -> exists l v r, p = l ++ v :: r /\ In v A /\
   if last then forall a, In a A -> a = v \/ In a l else forall a, In a A -> ~ In a l.
 Proof.
   intros A p last E I. destruct last.
   - revert E I. induction p as [|x p IH] using rev_ind; intros [a [Ha Hp]] I; [contradiction|].
-    destruct (in_dec Nat.eq_dec x A) as [Hx|Hx].
+    destruct (in_dec Pos.eq_dec x A) as [Hx|Hx].
     + exists p, x, []. repeat split; auto. intros b Hb. specialize (I b Hb). rewrite in_app_iff in I.
       destruct I as [I|[I|[]]]; auto.
     + destruct IH as [l [v [r [-> [Hv F]]]]].
@@ -296,7 +296,7 @@ Proof.
       * intros b Hb. specialize (I b Hb). rewrite in_app_iff in I. destruct I as [I|[->|[]]]; [assumption|contradiction].
       * exists l, v, (r ++ [x]). rewrite <- app_assoc. repeat split; auto.
   - clear I. revert E. induction p as [|x p IH]; intros [a [Ha Hp]]; [contradiction|].
-    destruct (in_dec Nat.eq_dec x A) as [Hx|Hx].
+    destruct (in_dec Pos.eq_dec x A) as [Hx|Hx].
     + exists [], x, p. repeat split; auto.
     + destruct IH as [l [v [r [-> [Hv F]]]]].
       * exists a. split; auto. destruct Hp as [->|Hp]; [contradiction|assumption].

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/onnxmem/onnxmem/internal/proof/model"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// writePlain writes a valid plan in plain text, for proofs/Plan.v: of the file, what must run
-// before what, the storages with their sizes, makers and readers, workspaces, and what may be
-// written over what; of the plan, the arena, the peak and the buffers. docs/proofs.md has the form.
+// writePlain writes a valid plan in plain text, for the checkers in proofs: of the file, what must
+// run before what, the storages with their sizes, makers and readers, workspaces, and what may be
+// written over what; of the plan, the arena, the peak and the buffers; the formula of the lower
+// bound and its proof. docs/proofs.md has the form.
 func (v *verifier) writePlain(to io.Writer) error {
 	s := v.main
 	b := s.bounds(0)
@@ -23,50 +25,8 @@ func (v *verifier) writePlain(to io.Writer) error {
 	}
 	w := bufio.NewWriter(to)
 	fmt.Fprintf(w, "onnxmem plan 1\nsteps %d\narena %d\npeak %d\n", len(s.Nodes), v.r.ArenaBytes, v.r.PeakBytes)
-	for n, before := range b.Before {
-		for _, m := range before {
-			fmt.Fprintf(w, "edge %d %d\n", m, n)
-		}
-	}
-	placed := make([]bool, len(s.Storages)) // elsewhere than in the arena
-	elsewhere := make([]bool, len(s.Nodes))
-	for k := range s.buffers {
-		if p := &s.buffers[k]; p.Known && v.Plan.Buffers[k].Pool != plan.Arena {
-			if n := v.Plan.Buffers[k].Node; n != nil && len(p.Storages) == 0 {
-				elsewhere[*n] = true
-			}
-			for _, i := range p.Storages {
-				placed[i] = true
-			}
-		}
-	}
-	for i := range s.Storages {
-		st := &s.Storages[i]
-		if !s.Counts(int32(i)) || st.Bytes == 0 || placed[i] {
-			continue
-		}
-		out := 0
-		if st.Output {
-			out = 1
-		}
-		fmt.Fprintf(w, "tensor %d %d %d %d", i, st.Bytes, st.Maker, out)
-		for _, r := range st.Readers {
-			if r != st.Maker {
-				fmt.Fprintf(w, " %d", r)
-			}
-		}
-		w.WriteString("\n")
-	}
-	for n, need := range s.need {
-		if need.bytes > 0 && !elsewhere[n] {
-			fmt.Fprintf(w, "work %d %d\n", n, need.bytes)
-		}
-	}
-	for n := range s.Nodes {
-		for _, x := range s.Pairs(int32(n)) {
-			fmt.Fprintf(w, "over %d %d\n", x.Result, x.Over)
-		}
-	}
+	facts := s.placed(s.model(b)).Facts()
+	w.Write(facts)
 	for k := range s.buffers {
 		p := &s.buffers[k]
 		if !p.Known || v.Plan.Buffers[k].Pool != plan.Arena || p.Bytes == 0 {
@@ -78,6 +38,29 @@ func (v *verifier) writePlain(to io.Writer) error {
 		}
 		w.WriteString("\n")
 	}
+	c := v.orderProof()
+	c.Poll = v.Poll
+	c.WritePlain(w, facts)
 	w.WriteString("end\n")
 	return w.Flush()
+}
+
+// placed leaves in a problem what must lie in the arena: without tensors and workspaces that the
+// plan puts elsewhere, and with workspaces of the size that the file asks for.
+func (s *scope) placed(p *model.Problem) *model.Problem {
+	p.Work = make([]int64, len(s.Nodes))
+	for n, need := range s.need {
+		p.Work[n] = need.bytes
+	}
+	for k := range s.buffers {
+		if x := &s.buffers[k]; x.Known && s.v.Plan.Buffers[k].Pool != plan.Arena {
+			if n := s.v.Plan.Buffers[k].Node; n != nil && len(x.Storages) == 0 {
+				p.Work[*n] = 0
+			}
+			for _, i := range x.Storages {
+				p.Tensors[i].Bytes = 0
+			}
+		}
+	}
+	return p
 }

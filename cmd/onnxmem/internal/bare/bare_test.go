@@ -70,7 +70,7 @@ func TestTraining(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, kind, refused := check(t, filepath.Base(file), p)
-		checkPlain(t, filepath.Base(file), p, r)
+		checkPlain(t, filepath.Base(file), p, r, refused)
 		if refused != "" {
 			if kind = "search"; !strings.Contains(refused, "search") || filepath.Base(file) != "convnext_tiny-train-bs1.json.gz" {
 				t.Errorf("%s: no proof: %s", file, refused)
@@ -117,7 +117,7 @@ func TestRandom(t *testing.T) {
 		p := draw(rand.New(rand.NewPCG(seed, 11)))
 		name := fmt.Sprint("seed ", seed)
 		r, kind, refused := check(t, name, p)
-		checkPlain(t, name, p, r)
+		checkPlain(t, name, p, r, refused)
 		if refused != "" {
 			searched++
 			if kind != "" {

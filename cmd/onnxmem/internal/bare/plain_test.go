@@ -1,18 +1,55 @@
 package bare_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/cmd/onnxmem/internal/bare"
+	"github.com/onnxmem/onnxmem/internal/proof/prooftest"
 	"github.com/onnxmem/onnxmem/schedule"
 )
+
+// numbered is a problem whose nodes have the numbers of their steps in an order, with the result
+// for it.
+func numbered(p *schedule.Problem, r *schedule.Result) (*schedule.Problem, *schedule.Result) {
+	at := make([]int32, len(r.Order))
+	q, s := &schedule.Problem{}, *r
+	s.Order = nil
+	for i, v := range r.Order {
+		at[v] = int32(i)
+		q.Nodes = append(q.Nodes, p.Nodes[v])
+		s.Order = append(s.Order, int32(i))
+	}
+	steps := func(nodes []int32) (list []int32) {
+		for _, v := range nodes {
+			list = append(list, at[v])
+		}
+		return list
+	}
+	for _, x := range p.Tensors {
+		if x.Producer >= 0 {
+			x.Producer = at[x.Producer]
+		}
+		x.Consumers = steps(x.Consumers)
+		q.Tensors = append(q.Tensors, x)
+	}
+	s.Certificates = slices.Clone(r.Certificates)
+	for i := range s.Certificates {
+		s.Certificates[i].Nodes = steps(s.Certificates[i].Nodes)
+	}
+	return q, &s
+}
 
 // plain places the buffers of an order and returns all as plain text, in the form of
 // docs/proofs.md.
@@ -30,69 +67,148 @@ func plain(t *testing.T, p *schedule.Problem, r *schedule.Result) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := bare.Problem(p)
-	at := make([]int, len(r.Order))
-	for i, v := range r.Order {
-		at[v] = i
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "onnxmem plan 1\nsteps %d\narena %d\npeak %d\n", len(at), placed.Arena, r.Evaluation.Peak)
-	for v, before := range m.Before {
-		for _, w := range before {
-			fmt.Fprintf(&b, "edge %d %d\n", at[w], at[v])
-		}
-	}
-	for i, x := range m.Tensors {
-		if x.Bytes == 0 {
-			continue
-		}
-		start, out := -1, 0
-		if x.Maker >= 0 {
-			start = at[x.Maker]
-		}
-		if x.Output {
-			out = 1
-		}
-		fmt.Fprintf(&b, "tensor %d %d %d %d", i, x.Bytes, start, out)
-		for _, v := range x.Readers {
-			fmt.Fprintf(&b, " %d", at[v])
-		}
-		b.WriteString("\n")
-	}
-	for step, v := range r.Order {
-		if m.Work[v] > 0 {
-			fmt.Fprintf(&b, "work %d %d\n", step, m.Work[v])
-		}
-	}
-	for _, pairs := range m.Pairs {
-		for _, x := range pairs {
-			fmt.Fprintf(&b, "over %d %d\n", x.Result, x.Over)
-		}
-	}
+	p, r = numbered(p, r)
+	facts := bare.Problem(p).Facts()
+	var b bytes.Buffer
+	w := bufio.NewWriter(&b)
+	fmt.Fprintf(w, "onnxmem plan 1\nsteps %d\narena %d\npeak %d\n%s", len(r.Order), placed.Arena, r.Evaluation.Peak, facts)
 	for i, l := range lifetimes {
-		fmt.Fprintf(&b, "buffer %d %d %d %d", placed.Offsets[i], l.Bytes, l.First, l.Last)
+		fmt.Fprintf(w, "buffer %d %d %d %d", placed.Offsets[i], l.Bytes, l.First, l.Last)
 		for _, t := range l.Tensors {
-			fmt.Fprintf(&b, " %d", t)
+			fmt.Fprintf(w, " %d", t)
 		}
-		b.WriteString("\n")
+		fmt.Fprintln(w)
 	}
-	b.WriteString("end\n")
+	c := bare.Claim(p, r)
+	c.WritePlain(w, facts)
+	fmt.Fprintln(w, "end")
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
 	return b.String()
 }
 
-// checkPlain runs the checker of proofs/Plan.v, whose path is in ONNXMEM_PLAIN_CHECKER, over a
-// planned problem, if it is there.
-func checkPlain(t *testing.T, name string, p *schedule.Problem, r *schedule.Result) {
+// plainChecker is the path of the checkers in proofs, as a program; empty if it is not there.
+func plainChecker() string { return os.Getenv("ONNXMEM_PLAIN_CHECKER") }
+
+// ask has the checkers in proofs read plans, and returns what they say of each.
+func ask(t *testing.T, texts ...string) (says []string) {
 	t.Helper()
-	checker := os.Getenv("ONNXMEM_PLAIN_CHECKER")
-	if checker == "" {
+	dir := t.TempDir()
+	var files []string
+	for i, text := range texts {
+		files = append(files, filepath.Join(dir, strconv.Itoa(i)))
+		if err := os.WriteFile(files[i], []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, _ := exec.Command(plainChecker(), files...).Output() // the status is 1 if one is wrong
+	for i, line := range strings.Split(strings.TrimSuffix(string(out), "\n"), "\n") {
+		said, is := strings.CutPrefix(line, files[i]+": ")
+		if !is {
+			t.Fatalf("expected a verdict on %s, found %q", files[i], line)
+		}
+		says = append(says, said)
+	}
+	if len(says) != len(texts) {
+		t.Fatalf("expected %d verdicts, found %d", len(texts), len(says))
+	}
+	return says
+}
+
+// checkPlain has the checkers in proofs read a planned problem, if they are there: they accept the
+// plan, and the bound wherever it has a proof that rests on no search.
+func checkPlain(t *testing.T, name string, p *schedule.Problem, r *schedule.Result, refused string) {
+	t.Helper()
+	if plainChecker() == "" {
 		return
 	}
-	path := filepath.Join(t.TempDir(), "plain")
-	if err := os.WriteFile(path, []byte(plain(t, p, r)), 0o666); err != nil {
-		t.Fatal(err)
+	want := fmt.Sprintf("right; no order has a peak below %d", r.Bound)
+	if refused != "" || bare.Claim(p, r).Formula == nil {
+		want = "right; no bound is proven: "
 	}
-	if out, err := exec.Command(checker, path).CombinedOutput(); err != nil {
-		t.Errorf("%s: %s(%v)", name, out, err)
+	if says := ask(t, plain(t, p, r))[0]; !strings.HasPrefix(says, want) {
+		t.Errorf("%s: expected %q, found %q", name, want, says)
+	}
+}
+
+// spoil changes one number of the lines of some kinds by one, or one literal to its opposite.
+// It returns "" if there is none.
+func spoil(r *rand.Rand, text string, kinds func(section, kind string) bool) string {
+	lines := strings.Split(text, "\n")
+	section := ""
+	var places [][2]int
+	for i, line := range lines {
+		words := strings.Fields(line)
+		if len(words) > 0 && kinds(section, words[0]) {
+			for k, w := range words {
+				if k > 0 && strings.ContainsAny(w, "0123456789") && w != "-1" {
+					places = append(places, [2]int{i, k})
+				}
+			}
+		}
+		if line == "formula" || line == "proof" {
+			section = line
+		}
+	}
+	if len(places) == 0 {
+		return ""
+	}
+	at := places[r.IntN(len(places))]
+	words := strings.Fields(lines[at[0]])
+	w := words[at[1]]
+	if n, err := strconv.Atoi(w); err == nil {
+		words[at[1]] = strconv.Itoa(n + 1)
+	} else if rest, negated := strings.CutPrefix(w, "~"); negated {
+		words[at[1]] = rest
+	} else if n, err := strconv.Atoi(strings.TrimLeft(w, "+-")); err == nil {
+		words[at[1]] = w[:1] + strconv.Itoa(n+1)
+	} else {
+		words[at[1]] = "~" + w
+	}
+	lines[at[0]] = strings.Join(words, " ")
+	return strings.Join(lines, "\n")
+}
+
+// TestSpoilt: of 600 plans in plain text with one number or literal changed, in the bound, its
+// formula or its proof, each that is accepted claims a bound that is none above the optimum; in the
+// formula, none is accepted.
+func TestSpoilt(t *testing.T) {
+	if plainChecker() == "" {
+		t.Skip("ONNXMEM_PLAIN_CHECKER names no checker: make proofs extracts it")
+	}
+	parts := map[string]func(section, kind string) bool{
+		"bound":   func(section, kind string) bool { return section == "" && kind == "bound" },
+		"formula": func(section, kind string) bool { return section == "formula" && kind != "*" && kind != "proof" },
+		"proof":   func(section, kind string) bool { return section == "proof" && kind != "conclusion" },
+	}
+	refused := map[string]int{}
+	for part, kinds := range parts {
+		var texts []string
+		var optima []int64
+		for seed := uint64(0); len(texts) < 200; seed++ {
+			r := rand.New(rand.NewPCG(seed, 11))
+			p := draw(r)
+			x, err := schedule.Solve(context.Background(), p, schedule.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := spoil(r, plain(t, p, x), kinds); text != "" {
+				optimum, _ := prooftest.Optimum(bare.Problem(p), nil, false)
+				texts, optima = append(texts, text), append(optima, optimum)
+			}
+		}
+		for i, says := range ask(t, texts...) {
+			var bound int64
+			if _, err := fmt.Sscanf(says, "right; no order has a peak below %d", &bound); err != nil {
+				refused[part]++
+			} else if bound > optima[i] || part == "formula" {
+				t.Errorf("%s: a peak of %d is possible, and the checker says %q:\n%s", part, optima[i], says, texts[i])
+			}
+		}
+	}
+	t.Logf("refused of 200 each: %v", refused)
+	if refused["bound"] < 150 || refused["proof"] < 100 {
+		t.Errorf("expected 150 of 200 spoilt bounds to be refused, and 100 of 200 proofs, found %v", refused)
 	}
 }

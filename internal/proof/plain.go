@@ -1,0 +1,45 @@
+package proof
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+
+	"github.com/onnxmem/onnxmem/internal/printable"
+)
+
+// WritePlain writes the formula of the claim that no order has less, and its proof, as the part
+// of a plan in plain text that proofs/Bound.v checks; or why there is none. If they are of another
+// graph than that of which facts tell, its own facts come first.
+func (c *Claim) WritePlain(w *bufio.Writer, facts []byte) {
+	var formula, text bytes.Buffer
+	refused := c.Refused
+	if refused == "" && c.Formula == nil {
+		refused = "its bound rests on a search"
+	}
+	if refused == "" {
+		if _, err := write(&formula, &text, c.Problem, c.Formula, c.Bytes, c.Order, c.Poll); err != nil {
+			refused = err.Error()
+		}
+	}
+	if refused != "" {
+		fmt.Fprintf(w, "unproven %s\n", printable.Line(refused))
+		return
+	}
+	if own := c.Problem.Facts(); !bytes.Equal(own, facts) {
+		w.WriteString("graph\n")
+		w.Write(own)
+	}
+	last := 0
+	if c.Formula.Last {
+		last = 1
+	}
+	fmt.Fprintf(w, "bound %d %d", c.Bytes, last)
+	for _, n := range c.Formula.Set {
+		fmt.Fprintf(w, " %d", n)
+	}
+	w.WriteString("\nformula\n")
+	w.Write(formula.Bytes())
+	w.WriteString("proof\n")
+	w.Write(text.Bytes())
+}

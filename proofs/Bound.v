@@ -1,0 +1,394 @@
+(** * A checker of lower bounds
+
+    It reads the facts of a graph, a formula and a proof, and decides whether the proof shows that
+    no order of the graph has a peak below a bound. Of the formula it believes nothing: each row
+    must be one of the families of Model.v for these facts, and the objective must be theirs
+    ([bound_is_right]). It is extracted to OCaml; bounds.ml hands it the texts. *)
+
+From Coq Require Import List ZArith Bool Lia FSets.FMapPositive.
+Require Import Model Lemma Cuts.
+Import ListNotations.
+Open Scope Z_scope.
+
+(** What the lines of the plain text say, by number. *)
+Record tensor_fact := { t_bytes : Z; t_maker : option positive; t_output : bool; t_readers : list positive }.
+Record written_fact := { w_bytes : Z; w_maker : positive; w_at_once : bool; w_later : bool; w_others : list positive }.
+Record facts := {
+  f_nodes : list positive;
+  f_before : list (positive * positive);             (* a node, and what must run before it *)
+  f_work : list (positive * Z);
+  f_tensors : list (positive * tensor_fact);
+  f_pairs : list (positive * (positive * positive)); (* a node, a result, what it may lie over *)
+  f_written : list (positive * written_fact) }.
+
+Definition find {A} (k : positive) (m : PositiveMap.t A) := PositiveMap.find k m.
+Definition table {A} (l : list (positive * A)) := fold_right (fun x m => PositiveMap.add (fst x) (snd x) m) (PositiveMap.empty A) l.
+Definition at_key {A} (m : PositiveMap.t (list A)) k := match find k m with Some l => l | None => [] end.
+Definition grouped {A} (l : list (positive * A)) :=
+  fold_right (fun x m => PositiveMap.add (fst x) (snd x :: at_key m (fst x)) m) (PositiveMap.empty (list A)) l.
+Definition get {A B} (m : PositiveMap.t A) (f : A -> B) (b : B) k := match find k m with Some x => f x | None => b end.
+
+Definition graph_of (f : facts) : graph :=
+  let before := grouped (f_before f) in
+  let work := table (f_work f) in
+  let tensors := table (f_tensors f) in
+  let pairs := grouped (f_pairs f) in
+  let written := table (f_written f) in
+  {| nodes := f_nodes f; before := at_key before; work := get work (fun x => x) 0;
+     tensors := map fst (f_tensors f); bytes := get tensors t_bytes 0; maker := get tensors t_maker None;
+     readers := get tensors t_readers []; output := get tensors t_output false;
+     pairs := at_key pairs;
+     writes := map fst (f_written f); wbytes := get written w_bytes 0; wmaker := get written w_maker 1%positive;
+     others := get written w_others []; at_once := get written w_at_once false; later := get written w_later false |}.
+
+(** The row of the families that begins and ends like a given one, if there is one. *)
+Definition set_of (l : list positive) := table (map (fun x => (x, tt)) l).
+Definition has (m : PositiveMap.t unit) k := match find k m with Some _ => true | None => false end.
+Definition among (x : positive) l := existsb (Pos.eqb x) l.
+Definition pair_among p l := existsb (eqp p) l.
+Definition only (b : bool) (r : list row) := if b then r else [].
+Definition sets := (PositiveMap.t unit * PositiveMap.t unit * PositiveMap.t unit * PositiveMap.t unit)%type.
+Definition sets_of g A : sets := (set_of A, set_of (nodes g), set_of (tensors g), set_of (writes g)).
+
+Definition live_row g t (l : lit) : list row :=
+  if output g t then [clause (yes (Alive t) :: unmade g t)]
+  else match maker g t, readers g t with
+       | None, [] => [clause (yes (Alive t) :: map (fun v => yes (Ran v)) (nodes g))]
+       | _, _ => match l with
+                 | (true, Ran r) => only (among r (readers g t)) [clause (yes (Alive t) :: unmade g t ++ [yes (Ran r)])]
+                 | _ => []
+                 end
+       end.
+Definition written_row g (inA : positive -> bool) e (l : list lit) : list row :=
+  match l with
+  | (false, Runs m) :: (true, Ran r) :: _ =>
+    only (at_once g e && Pos.eqb (wmaker g e) m && inA m && among r (others g e)) [clause [yes (Else e); no (Runs m); yes (Ran r)]]
+  | (false, Ran m) :: (true, Ran r) :: _ =>
+    only (later g e && Pos.eqb (wmaker g e) m && among r (others g e)) [clause [yes (Else e); no (Ran m); yes (Ran r)]]
+  | _ => []
+  end.
+Definition once_rows g a (p : positive * positive) : list row :=
+  [at_most_one a (filter (fun q => Pos.eqb (fst q) (fst p)) (pairs g a));
+   at_most_one a (filter (fun q => Pos.eqb (snd q) (snd p)) (pairs g a))].
+Definition candidates g A last (s : sets) (l : list lit) : list row :=
+  let '(inA, isnode, istensor, iswrite) := s in
+  match l with
+  | (true, Ran w) :: (false, Ran u) :: _ => only (has isnode u && among w (before g u)) [clause [yes (Ran w); no (Ran u)]]
+  | (true, Ran w) :: (false, Runs a) :: _ => only (has inA a && among w (before g a)) [clause [yes (Ran w); no (Runs a)]]
+  | (true, Ran a) :: (true, Runs _) :: _ => only (last && has inA a) [clause [yes (Ran a); yes (Runs a)]]
+  | (false, Ran a) :: (false, Runs _) :: _ => only (last && has inA a) [clause [no (Ran a); no (Runs a)]]
+  | (false, Ran a) :: [] => only (negb last && has inA a) [clause [no (Ran a)]]
+  | (true, Runs _) :: _ => r_one A
+  | (false, Runs a) :: (false, Runs b) :: _ => only (has inA a && has inA b && negb (Pos.eqb a b)) [clause [no (Runs a); no (Runs b)]]
+  | (true, Alive t) :: (false, Runs m) :: _ => only (has istensor t && makes g m t && has inA m) [clause [yes (Alive t); no (Runs m)]]
+  | (true, Alive t) :: _ => if has istensor t then live_row g t (List.last l (yes (Runs t))) else []
+  | (true, Else e) :: rest => if has iswrite e then written_row g (has inA) e rest else []
+  | (false, Takes a p) :: (true, Runs _) :: _ => only (has inA a && pair_among p (pairs g a)) [clause [no (Takes a p); yes (Runs a)]]
+  | (false, Takes a p) :: (true, Ran r) :: _ =>
+    only (has inA a && pair_among p (pairs g a) && among r (readers g (snd p)) && negb (Pos.eqb r a)) [clause [no (Takes a p); yes (Ran r)]]
+  | (false, Takes a p) :: _ => if has inA a && has istensor (fst p) && has istensor (snd p) then once_rows g a p else []
+  | _ => []
+  end.
+
+Definition var_eqb (x y : var) :=
+  match x, y with
+  | Ran a, Ran b | Runs a, Runs b | Alive a, Alive b | Else a, Else b => Pos.eqb a b
+  | Takes a p, Takes b q => Pos.eqb a b && eqp p q
+  | _, _ => false
+  end.
+Fixpoint same {A} (e : A -> A -> bool) (l m : list A) :=
+  match l, m with [], [] => true | x :: l, y :: m => e x y && same e l m | _, _ => false end.
+Definition lit_eqb (x y : lit) := Bool.eqb (fst x) (fst y) && var_eqb (snd x) (snd y).
+Definition row_eqb (r q : row) := same lit_eqb (fst r) (fst q) && Nat.eqb (snd r) (snd q).
+Definition justified g A last s (r : row) := existsb (row_eqb r) (candidates g A last s (fst r)).
+
+(** The terms of the objective, in the order of the formula. *)
+Definition costs g A : list (Z * var) :=
+  filter (fun x => negb (fst x =? 0))
+    (map (fun a => (work g a, Runs a)) A ++ map (fun t => (bytes g t, Alive t)) (tensors g) ++
+     map (fun e => (wbytes g e, Else e)) (writes g) ++
+     flat_map (fun a => map (fun p => (- bytes g (snd p), Takes a p)) (pairs g a)) A).
+Definition cost_eqb (x y : Z * var) := (fst x =? fst y) && var_eqb (snd x) (snd y).
+
+(** The formula and its proof, with numbers for variables: [names] says which they are. *)
+Record witness := {
+  names : list (positive * var);
+  objective_terms : list (Z * positive);
+  formula : list (list (bool * positive) * nat);
+  steps : list (option (list op)) }.
+
+Definition name (m : PositiveMap.t var) v := get m (fun x => x) (Ran 1) v.
+Definition row_of m (r : list (bool * positive) * nat) : row := (map (fun l => (fst l, name m (snd l))) (fst r), snd r).
+Definition con_of (r : list (bool * positive) * nat) : con :=
+  fold_right (fun l => plus (literal (fst l) (snd l))) {| terms := []; degree := Z.of_nat (snd r) |} (fst r).
+Definition below_con B (l : list (Z * positive)) : con :=
+  {| terms := fold_right (fun x => merge [(snd x, - fst x)]) [] l; degree := 1 - B |}.
+Definition given_cons (l : list (list (bool * positive) * nat)) :=
+  fold_left (fun nd r => (Pos.succ (fst nd), PositiveMap.add (fst nd) (con_of r) (snd nd))) l (1%positive, PositiveMap.empty con).
+
+Fixpoint ascending (l : list positive) := match l with x :: (y :: _) as m => Pos.ltb x y && ascending m | _ => true end.
+Fixpoint distinct (l : list (positive * positive)) := match l with [] => true | x :: l => negb (pair_among x l) && distinct l end.
+
+Definition well_formed (f : facts) (A : list positive) :=
+  negb (none A) && ascending A && forallb (has (set_of (f_nodes f))) A &&
+  forallb (fun kv => distinct (snd kv)) (PositiveMap.elements (grouped (f_pairs f))).
+Definition formula_is g A last w :=
+  let m := table (names w) in
+  let s := sets_of g A in
+  same cost_eqb (map (fun x => (fst x, name m (snd x))) (objective_terms w)) (costs g A) &&
+  forallb (fun r => justified g A last s (row_of m r)) (formula w).
+Definition proof_is B w :=
+  let nd := given_cons (formula w) in
+  derive (below_con B (objective_terms w)) (snd nd) (fst nd) (steps w) {| terms := []; degree := 0 |}.
+
+Definition check_bound (f : facts) (A : list positive) (last : bool) (B : Z) (w : witness) :=
+  (well_formed f A, formula_is (graph_of f) A last w, proof_is B w).
+
+(** ** What it accepts is right *)
+
+Lemma table_In : forall {A} (l : list (positive * A)) k x, find k (table l) = Some x -> In (k, x) l.
+Proof.
+  intros A l k x. induction l as [|[j y] l IH]; simpl; unfold find in *; intros F.
+  - now rewrite PositiveMap.gempty in F.
+  - destruct (Pos.eq_dec k j) as [->|N].
+    + rewrite PositiveMap.gss in F. injection F as ->. now left.
+    + rewrite PositiveMap.gso in F by assumption. right. now apply IH.
+Qed.
+
+(** What must run before a node, and which pairs it has, are those that are listed. *)
+Lemma grouped_In : forall {A} (l : list (positive * A)) k x, In x (at_key (grouped l) k) <-> In (k, x) l.
+Proof.
+  intros A l k x. induction l as [|[j y] l IH]; cbn [grouped fold_right fst snd]; unfold at_key, find in *.
+  - rewrite PositiveMap.gempty. simpl. tauto.
+  - fold (grouped l). destruct (Pos.eq_dec k j) as [->|N].
+    + rewrite PositiveMap.gss. simpl. rewrite <- IH. split; intros [H|H]; auto; left; congruence.
+    + rewrite PositiveMap.gso by assumption. rewrite IH. simpl. split; [tauto|].
+      intros [H|H]; [congruence | assumption].
+Qed.
+
+Lemma has_In : forall l k, has (set_of l) k = true -> In k l.
+Proof.
+  intros l k H. unfold has in H. destruct (find k (set_of l)) eqn:F; [|discriminate].
+  apply table_In in F. apply in_map_iff in F. destruct F as [x [E I]]. congruence.
+Qed.
+
+Lemma among_In : forall x l, among x l = true -> In x l.
+Proof. intros x l H. now apply ran_In. Qed.
+Lemma pair_among_In : forall x l, pair_among x l = true -> In x l.
+Proof. intros x l H. now apply taken_In. Qed.
+
+Lemma var_eqb_eq : forall x y, var_eqb x y = true -> x = y.
+Proof.
+  intros [a|a|a|a|a p] [b|b|b|b|b q] E; simpl in E; try discriminate; try (apply Pos.eqb_eq in E; now subst).
+  apply andb_true_iff in E. destruct E as [E F]. apply Pos.eqb_eq in E. apply eqp_eq in F. now subst.
+Qed.
+Lemma same_eq : forall {A} (e : A -> A -> bool) l m, (forall x y, e x y = true -> x = y) -> same e l m = true -> l = m.
+Proof.
+  intros A e l. induction l as [|x l IH]; intros [|y m] H E; simpl in E; try discriminate; [reflexivity|].
+  apply andb_true_iff in E. destruct E as [E F]. f_equal; auto.
+Qed.
+Lemma row_eqb_eq : forall r q, row_eqb r q = true -> r = q.
+Proof.
+  intros [l n] [m k] E. unfold row_eqb in E. simpl in E. apply andb_true_iff in E. destruct E as [E F].
+  apply Nat.eqb_eq in F. subst. f_equal. apply (same_eq lit_eqb); auto.
+  intros [a x] [b y] G. unfold lit_eqb in G. simpl in G. apply andb_true_iff in G. destruct G as [G H].
+  apply eqb_prop in G. apply var_eqb_eq in H. now subst.
+Qed.
+
+Lemma only_In : forall b r x, In x (only b r) -> b = true /\ In x r.
+Proof. intros [|] r x H; [auto | contradiction]. Qed.
+
+Section Rows.
+  Variables (g : graph) (A : list positive) (last : bool).
+  Ltac facts := repeat match goal with
+    | H : In _ (only _ _) |- _ => apply only_In in H; destruct H
+    | H : _ && _ = true |- _ => apply andb_true_iff in H; destruct H
+    | H : has _ _ = true |- _ => apply has_In in H
+    | H : among _ _ = true |- _ => apply among_In in H
+    | H : pair_among _ _ = true |- _ => apply pair_among_In in H
+    | H : negb _ = true |- _ => apply negb_true_iff in H
+    | H : Pos.eqb _ _ = true |- _ => apply Pos.eqb_eq in H
+    end.
+  Ltac family i := unfold rows; rewrite !in_app_iff; do i right; try left.
+
+  Lemma in_live : forall t l r, In t (tensors g) -> In r (live_row g t l) -> In r (r_live g).
+  Proof.
+    intros t l r T R. unfold r_live. apply in_flat_map. exists t. split; [assumption|]. unfold live_row in R.
+    destruct (output g t); [assumption|].
+    assert (Q : In r match l with (true, Ran r) => only (among r (readers g t)) [clause (yes (Alive t) :: unmade g t ++ [yes (Ran r)])] | _ => [] end ->
+      In r (map (fun r => clause (yes (Alive t) :: unmade g t ++ [yes (Ran r)])) (readers g t))).
+    { destruct l as [[|] [x|x|x|x|x y]]; try contradiction. intros Q. facts. destruct H0 as [<-|[]].
+      apply in_map_iff. eauto. }
+    destruct (maker g t); [auto|]. destruct (readers g t) eqn:E; [assumption|]. rewrite <- E in *. auto.
+  Qed.
+
+  Lemma in_written : forall e l r, In e (writes g) -> In r (written_row g (has (set_of A)) e l) -> In r (r_written g A).
+  Proof.
+    intros e l r E R. unfold r_written. apply in_flat_map. exists e. split; [assumption|]. unfold written_row in R.
+    destruct l as [|[[|] [m|m|m|m|m q]] l]; try contradiction;
+      destruct l as [|[[|] [x|x|x|x|x y]] l]; try contradiction; facts; subst; apply in_flat_map; exists x; (split; [assumption|]); apply in_app_iff.
+    - right. destruct (later g e); [assumption | discriminate].
+    - left. rewrite H. destruct (existsb (Pos.eqb (wmaker g e)) A) eqn:Q; [assumption|].
+      exfalso. match goal with I : In (wmaker g e) A |- _ => apply (ran_In A) in I; unfold ran in I end.
+      assert (Z : existsb (Pos.eqb (wmaker g e)) A = true) by assumption. congruence.
+  Qed.
+
+  Lemma in_once : forall a p r, In a A -> In (fst p) (tensors g) -> In (snd p) (tensors g) ->
+    In r (once_rows g a p) -> In r (r_once g A).
+  Proof.
+    intros a p r Ha F S R. unfold r_once. apply in_flat_map. exists a. split; [assumption|]. apply in_flat_map.
+    destruct R as [<-|[<-|[]]]; [exists (fst p) | exists (snd p)]; (split; [assumption | simpl; auto]).
+  Qed.
+
+  Lemma candidates_In : forall l r, In r (candidates g A last (sets_of g A) l) -> In r (rows g A last).
+  Proof.
+    intros l r H. unfold candidates, sets_of in H. cbv beta iota zeta in H.
+    destruct l as [|[b x] l]; [contradiction|].
+    assert (Alive' : forall t l, x = Alive t -> In r (if has (set_of (tensors g)) t then live_row g t l else []) -> In r (rows g A last)).
+    { intros t k _ Q. destruct (has _ t) eqn:T in Q; [|contradiction]. facts. unfold rows. rewrite !in_app_iff. do 6 right. left.
+      eapply in_live; eauto. }
+    assert (Once : forall a p, In r (if has (set_of A) a && has (set_of (tensors g)) (fst p) && has (set_of (tensors g)) (snd p) then once_rows g a p else []) ->
+      In r (rows g A last)).
+    { intros a p Q. destruct (_ && _ && _) eqn:T in Q; [|contradiction]. facts. unfold rows. rewrite !in_app_iff. do 10 right.
+      eapply in_once; eauto. }
+    destruct b, x as [v|v|v|v|v p]; cbv beta iota zeta in H.
+    - destruct l as [|[[|] [u|u|u|u|u p]] l]; try contradiction; facts; unfold rows; rewrite !in_app_iff.
+      + do 4 right. left. destruct last; [|discriminate]. unfold r_last. apply in_flat_map. exists v. simpl in *. tauto.
+      + left. unfold r_order. apply in_flat_map. exists u. split; [assumption|]. apply in_map_iff. exists v. simpl in *. intuition.
+      + do 3 right. left. unfold r_ready. apply in_flat_map. exists u. split; [assumption|]. apply in_map_iff. exists v. simpl in *. intuition.
+    - unfold rows. rewrite !in_app_iff. do 1 right. left. destruct l; assumption.
+    - destruct l as [|[[|] [u|u|u|u|u p]] l]; try (eapply Alive'; [reflexivity | exact H]).
+      facts. unfold rows. rewrite !in_app_iff. do 5 right. left. unfold r_made. apply in_flat_map. exists v. split; [assumption|].
+      apply in_flat_map. exists u. split; [assumption|]. match goal with M : makes g u v = true |- _ => now rewrite M end.
+    - destruct (has _ v) eqn:E in H; [|contradiction]. facts. unfold rows. rewrite !in_app_iff. do 7 right. left. eapply in_written; eauto.
+    - contradiction.
+    - destruct l as [|[[|] [u|u|u|u|u p]] l]; try contradiction; facts; unfold rows; rewrite !in_app_iff; do 4 right; left.
+      + destruct last; [discriminate|]. unfold r_first. apply in_map_iff. exists v. simpl in *. intuition.
+      + destruct last; [|discriminate]. unfold r_last. apply in_flat_map. exists v. simpl in *. tauto.
+    - destruct l as [|[[|] [u|u|u|u|u p]] l]; try contradiction; facts. unfold rows. rewrite !in_app_iff. do 2 right. left.
+      unfold r_alone. apply in_flat_map. exists v. split; [assumption|]. apply in_flat_map. exists u. split; [assumption|].
+      match goal with E : Pos.eqb v u = false |- _ => now rewrite E end.
+    - contradiction.
+    - contradiction.
+    - destruct l as [|[[|] [u|u|u|u|u q]] l]; try (eapply Once; exact H); facts; unfold rows; rewrite !in_app_iff.
+      + do 9 right. left. unfold r_free. apply in_flat_map. exists v. split; [assumption|]. apply in_flat_map. exists p. split; [assumption|].
+        apply in_flat_map. exists u. split; [assumption|]. match goal with E : Pos.eqb u v = false |- _ => now rewrite E end.
+      + do 8 right. left. unfold r_taken. apply in_flat_map. exists v. split; [assumption|]. apply in_map_iff. exists p. simpl in *. intuition.
+  Qed.
+
+  Lemma justified_In : forall r, justified g A last (sets_of g A) r = true -> In r (rows g A last).
+  Proof.
+    intros r J. unfold justified in J. apply existsb_exists in J. destruct J as [q [I E]].
+    apply row_eqb_eq in E. subst q. now apply candidates_In in I.
+  Qed.
+End Rows.
+
+(** Constraints say of numbers what rows say of the variables that they stand for. *)
+Definition numbered m (s : var -> bool) (v : positive) := s (name m v).
+
+Lemma con_of_valid : forall m s r, holds s (row_of m r) -> valid (numbered m s) (con_of r).
+Proof.
+  intros m s [l n] H. unfold holds, row_of in H. simpl in H. unfold con_of. simpl fst. simpl snd.
+  set (e := {| terms := []; degree := Z.of_nat n |}).
+  enough (Q : degree (fold_right (fun l => plus (literal (fst l) (snd l))) e l) + Z.of_nat (length (filter (fun l => Bool.eqb (fst l) (s (snd l))) (map (fun l => (fst l, name m (snd l))) l)))
+    = Z.of_nat n + value (numbered m s) (terms (fold_right (fun l => plus (literal (fst l) (snd l))) e l))) by (unfold valid; lia).
+  clear H. induction l as [|[b v] l IH]; [simpl; lia|].
+  cbn [fold_right map fst snd filter]. set (c := fold_right _ e l) in *.
+  change (degree (plus (literal b v) c)) with (degree (literal b v) + degree c).
+  change (terms (plus (literal b v) c)) with (merge (terms (literal b v)) (terms c)).
+  rewrite merge_value. destruct b; cbn [literal terms degree value fold_right fst snd]; unfold numbered at 1; destruct (s (name m v)); cbn [Bool.eqb length]; lia.
+Qed.
+
+Lemma given_valid : forall s l n d, all_valid s d -> Forall (fun r => valid s (con_of r)) l ->
+  all_valid s (snd (fold_left (fun nd r => (Pos.succ (fst nd), PositiveMap.add (fst nd) (con_of r) (snd nd))) l (n, d))).
+Proof.
+  intros s l. induction l as [|r l IH]; intros n d D F; simpl; [assumption|].
+  inversion F; subst. apply IH; [|assumption]. intros i c E. destruct (Pos.eq_dec i n) as [->|N].
+  - rewrite PositiveMap.gss in E. now injection E as <-.
+  - rewrite PositiveMap.gso in E by assumption. eauto.
+Qed.
+
+Lemma below_valid : forall m s B l, sum (fun x => given (s (snd x)) (fst x)) (map (fun x => (fst x, name m (snd x))) l) < B ->
+  valid (numbered m s) (below_con B l).
+Proof.
+  intros m s B l H. unfold valid, below_con. cbn [degree terms].
+  assert (E : value (numbered m s) (fold_right (fun x => merge [(snd x, - fst x)]) [] l) =
+    - sum (fun x => given (s (snd x)) (fst x)) (map (fun x => (fst x, name m (snd x))) l)); [|lia].
+  clear H. induction l as [|x l IH]; [reflexivity|].
+  cbn [fold_right map]. rewrite merge_value, IH. unfold sum, given. cbn [value fold_right fst snd]. unfold numbered at 1.
+  destruct (s (name m (snd x))); lia.
+Qed.
+
+Lemma sum_app : forall {A} (f : A -> Z) l m, sum f (l ++ m) = sum f l + sum f m.
+Proof. intros A f l m. unfold sum. induction l as [|x l IH]; simpl; lia. Qed.
+Lemma sum_map : forall {A B} (f : B -> Z) (h : A -> B) l, sum f (map h l) = sum (fun x => f (h x)) l.
+Proof. intros A B f h l. unfold sum. induction l as [|x l IH]; simpl; lia. Qed.
+Lemma sum_flat_map : forall {A B} (f : B -> Z) (h : A -> list B) l, sum f (flat_map h l) = sum (fun x => sum f (h x)) l.
+Proof. intros A B f h l. induction l as [|x l IH]; [reflexivity|]. cbn [flat_map]. rewrite sum_app. cbn [sum fold_right]. unfold sum in *. lia. Qed.
+Lemma sum_opp : forall {A} (f : A -> Z) l, sum (fun x => - f x) l = - sum f l.
+Proof. intros A f l. unfold sum. induction l as [|x l IH]; simpl; lia. Qed.
+
+Lemma costs_are : forall g A s, sum (fun x => given (s (snd x)) (fst x)) (costs g A) = objective g A s.
+Proof.
+  intros g A s. unfold costs.
+  assert (Z0 : forall l : list (Z * var), sum (fun x => given (s (snd x)) (fst x)) (filter (fun x => negb (fst x =? 0)) l) = sum (fun x => given (s (snd x)) (fst x)) l).
+  { intros l. induction l as [|x l IH]; [reflexivity|]. cbn [filter]. destruct (fst x =? 0) eqn:E; cbn [negb sum fold_right].
+    - apply Z.eqb_eq in E. unfold sum in *. rewrite IH. unfold given at 2. rewrite E. destruct (s (snd x)); lia.
+    - unfold sum in *. now rewrite IH. }
+  rewrite Z0, !sum_app, !sum_map, sum_flat_map. unfold objective. cbn [fst snd].
+  replace (sum (fun a => sum (fun x => given (s (snd x)) (fst x)) (map (fun p => (- bytes g (snd p), Takes a p)) (pairs g a))) A)
+    with (- sum (fun a => sum (fun p => given (s (Takes a p)) (bytes g (snd p))) (pairs g a)) A); [lia|].
+  rewrite <- sum_opp. apply sum_ext. intros a _. rewrite sum_map, <- sum_opp. apply sum_ext. intros p _. cbn [fst snd].
+  unfold given. destruct (s (Takes a p)); lia.
+Qed.
+
+Lemma ascending_NoDup : forall l, ascending l = true -> NoDup l.
+Proof.
+  assert (Q : forall l x, ascending (x :: l) = true -> forall y, In y l -> Pos.lt x y).
+  { induction l as [|z l IH]; intros x S y H; [contradiction|]. cbn [ascending] in S. apply andb_true_iff in S. destruct S as [L S].
+    apply Pos.ltb_lt in L. destruct H as [->|H]; [assumption|]. eapply Pos.lt_trans; eauto. }
+  induction l as [|x l IH]; intros S; constructor.
+  - intros I. specialize (Q l x S x I). now apply Pos.lt_irrefl in Q.
+  - apply IH. destruct l; [reflexivity|]. cbn [ascending] in S. apply andb_true_iff in S. tauto.
+Qed.
+
+Lemma distinct_NoDup : forall l, distinct l = true -> NoDup l.
+Proof.
+  induction l as [|x l IH]; intros S; constructor; simpl in S; apply andb_true_iff in S; destruct S as [N S]; auto.
+  intros I. apply taken_In in I. unfold pair_among in N. now rewrite I in N.
+Qed.
+
+(** If all three parts hold, no order of the graph, whatever pairs its nodes take, has all its
+    loads below B. *)
+Theorem bound_is_right : forall f A last B w, check_bound f A last B w = (true, true, true) ->
+  forall p taken peak, is_order (graph_of f) p ->
+  (forall l v r, p = l ++ v :: r -> may_take (graph_of f) l v (taken v) /\ load (graph_of f) l v (taken v) <= peak) ->
+  B <= peak.
+Proof.
+  intros f A last B w C. unfold check_bound in C. injection C as Well Formula Proof_.
+  unfold well_formed in Well. rewrite !andb_true_iff in Well. destruct Well as [[[N S] I] D].
+  apply (no_order_is_below (graph_of f) A last B).
+  - now apply ascending_NoDup.
+  - intros ->. discriminate.
+  - intros a H. rewrite forallb_forall in I. specialize (I a H). now apply has_In in I.
+  - intros v. simpl. unfold at_key. destruct (find v (grouped (f_pairs f))) as [l|] eqn:E; [|constructor].
+    rewrite forallb_forall in D. apply distinct_NoDup. apply (D (v, l)). now apply PositiveMap.elements_correct.
+  - intros s H. destruct (Z_lt_le_dec (objective (graph_of f) A s) B) as [L|]; [|assumption]. exfalso.
+    unfold formula_is in Formula. apply andb_true_iff in Formula. destruct Formula as [O R].
+    apply (same_eq cost_eqb) in O.
+    2: { intros [a x] [b y] E. unfold cost_eqb in E. simpl in E. apply andb_true_iff in E. destruct E as [E F].
+         apply Z.eqb_eq in E. apply var_eqb_eq in F. now subst. }
+    set (m := table (names w)) in *.
+    unfold proof_is in Proof_. erewrite derived in Proof_; [discriminate|..].
+    + apply (below_valid m s). rewrite O, costs_are. exact L.
+    + apply given_valid.
+      * intros i c E. now rewrite PositiveMap.gempty in E.
+      * apply Forall_forall. intros r Hr. apply con_of_valid. rewrite forallb_forall in R. specialize (R r Hr).
+        apply justified_In in R. rewrite Forall_forall in H. now apply H.
+    + unfold valid. simpl. lia.
+Qed.
+
+Print Assumptions bound_is_right.
+
+From Coq Require Import Extraction ExtrOcamlBasic.
+Extraction "bound.ml" check_bound.
