@@ -1,11 +1,10 @@
-"""Programs of ExecuTorch whose memory onnxmem plans: crosscheck/run executorch [--subset] [--table] [--large] [NAME ...].
+"""Programs of ExecuTorch whose memory onnxmem plans: crosscheck/run executorch [--subset] [--table] [NAME ...].
 
 Each network is lowered four times: as ExecuTorch plans it, and with onnxmem's memory planning
 with the nodes as they are, after an order of its own, and after the same order as a pass of the
 edge dialect. All run twice in ExecuTorch's own runtime, with its kernels, so that state which a
 program keeps is used, and the outputs must be equal bit by bit. ExecuTorch's own verifier checks
-all plans. --subset is what CI runs; --table prints the table of docs/results/executorch.md, and
---large that of decoders of published sizes, which are planned only.
+all plans. --subset is what CI runs; --table prints the table of docs/results/executorch.md.
 """
 
 import argparse
@@ -22,7 +21,7 @@ from executorch.exir.memory_planning import Verifier
 from executorch.exir.passes.constant_prop_pass import constant_prop_pass
 from executorch.runtime import Runtime
 
-from . import executorch_large, executorch_networks
+from . import executorch_networks
 
 _SUBSET = ("branches",)
 
@@ -88,14 +87,9 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these networks")
     parser.add_argument("--subset", action="store_true", help="the tests, and the smallest network")
     parser.add_argument("--table", action="store_true", help="print a table in Markdown")
-    parser.add_argument("--large", action="store_true", help="print a table of decoders without weights, or of cases such as llama-3.1-8b:2048:4")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    if args.large:
-        for case in args.names or executorch_large.CASES:
-            print(table_row(executorch_large.examine(case)), flush=True)
-        return False
     failed = False
     if not args.names and not args.table:
         tests = unittest.defaultTestLoader.loadTestsFromName("crosscheck.test_executorch")
