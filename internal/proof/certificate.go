@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/internal/proof/model"
+	"github.com/onnxmem/onnxmem/internal/proof/zones"
 )
 
 // Certificate is what a plan says of a lower bound: that no order has a smaller peak than
@@ -16,8 +17,12 @@ type Certificate struct {
 	Searched bool // it rests on a search
 }
 
+// maxSet limits the nodes of which a formula says that only one runs: it has a row for each two.
+const maxSet = 1000
+
 // OrderOf is the claim that no order of a graph has a peak below bound. It takes the first
-// certificate that proves as much; an order of the graph gives the upper end.
+// certificate that proves as much; an order of the graph gives the upper end. A bound that rests on a
+// search has no formula before it is written: that takes a search.
 func OrderOf(p *model.Problem, certificates []Certificate, bound int64, order []int32) Claim {
 	c := Claim{Name: "order", Bytes: bound, Problem: p, Order: order}
 	if len(p.Before) == 0 {
@@ -27,16 +32,14 @@ func OrderOf(p *model.Problem, certificates []Certificate, bound int64, order []
 	certificates = append(slices.Clip(certificates), Certificate{Set: []int32{0}}) // of 0 bytes
 	at := slices.IndexFunc(certificates, func(x Certificate) bool { return x.Bytes >= bound && !x.Searched })
 	if at < 0 {
-		c.Refused = "its bound rests on an exhausted search, and no proof is written of searches"
-		if !slices.ContainsFunc(certificates, func(x Certificate) bool { return x.Searched }) {
+		if !slices.ContainsFunc(certificates, func(x Certificate) bool { return x.Searched && x.Bytes >= bound }) {
 			c.Refused = "no certificate has its bound"
 		}
-		return c
+		return c // its formula is searched when it is written
 	}
 	x := certificates[at]
-	const most = 1000
-	if len(x.Set) > most {
-		c.Refused = fmt.Sprintf("its certificate is a set of %d nodes: expected at most %d", len(x.Set), most)
+	if len(x.Set) > maxSet {
+		c.Refused = fmt.Sprintf("its certificate is a set of %d nodes: expected at most %d", len(x.Set), maxSet)
 		return c
 	}
 	c.Formula = model.Encode(p, x.Set, x.Last)
@@ -59,4 +62,33 @@ func PlacementOf(live []Live, step int, bound int64) Claim {
 		c.Says = fmt.Sprintf("The buffers that are live at step %d of this order take %d bytes, so no placement of them takes less. Which are live, and their sizes, are taken from verify, order or pack.", step, sum)
 	}
 	return c
+}
+
+// The limits of a search: the nodes of a graph, and the states from which it goes on.
+const (
+	maxNodes  = 4096
+	maxStates = 1000
+)
+
+// search finds the formula of a bound that rests on a search, by a search of its own.
+func (c *Claim) search() error {
+	const rests = "its bound rests on an exhausted search"
+	if n := len(c.Problem.Before); n > maxNodes {
+		return fmt.Errorf("%s of %d nodes: expected at most %d", rests, n, maxNodes)
+	}
+	list, err := zones.Find(c.Problem, c.Order, c.Bytes, maxStates, c.Poll)
+	if err != nil {
+		return fmt.Errorf("%s, and the search for zones of states that prove it %w", rests, err)
+	}
+	leave := map[int32]bool{}
+	for _, z := range list {
+		for _, v := range z.Out {
+			leave[v] = true
+		}
+	}
+	if len(leave) > maxSet {
+		return fmt.Errorf("%s, and %d nodes leave the zones of states that prove it: expected at most %d", rests, len(leave), maxSet)
+	}
+	c.Formula = model.EncodeZones(c.Problem, list)
+	return nil
 }

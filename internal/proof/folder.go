@@ -97,7 +97,7 @@ func Folder(dir, name string, claims []Claim) (list []Result, err error) {
 		}
 		began := time.Now()
 		opb, pbp := &strings.Builder{}, &strings.Builder{}
-		if r.Upper, err = c.write(opb, pbp); err != nil {
+		if r.Upper, err = c.Write(opb, pbp); err != nil {
 			list = append(list, Result{Claim: c.Name, Refused: err.Error()})
 			continue
 		}
@@ -153,10 +153,15 @@ func earlier(page, name string) (list []string) {
 	return list
 }
 
-// write writes the formula and the proof of a claim.
-func (c *Claim) write(opb, pbp io.Writer) (upper int64, err error) {
-	if c.Formula == nil {
+// Write writes the formula and the proof of a claim, and returns the upper end of what it proves.
+func (c *Claim) Write(opb, pbp io.Writer) (upper int64, err error) {
+	if c.Problem == nil {
 		return c.Bytes, c.writeLive(opb, pbp)
+	}
+	if c.Formula == nil {
+		if err := c.search(); err != nil {
+			return 0, err
+		}
 	}
 	fmt.Fprintf(opb, "* %s\n", c.Says)
 	for v := range c.Problem.Before {

@@ -15,8 +15,11 @@ type known struct {
 	global int // what follows in all cases: so much of the trail
 }
 
-// decided is the reason of a literal that is assumed.
-const decided = -1
+// The reasons of a literal that no row gives: it is assumed, or it has been derived.
+const (
+	decided = -1
+	derived = -2
+)
 
 func newKnown(f *model.Formula) *known {
 	k := &known{f: f, in: make([][]int32, 2*len(f.Names)), value: make([]int8, 2*len(f.Names)), reason: make([]int32, len(f.Names)), open: make([]int32, len(f.Rows))}

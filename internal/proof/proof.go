@@ -64,12 +64,15 @@ func solution(p *model.Problem, f *model.Formula, order []int32) []bool {
 	for i, v := range order {
 		pos[v] = i
 	}
-	v := slices.MinFunc(f.Set, func(a, b int32) int { return pos[a] - pos[b] })
-	if f.Last {
-		v = slices.MaxFunc(f.Set, func(a, b int32) int { return pos[a] - pos[b] })
-	}
+	v := decides(f, order, pos)
 	for u, at := range pos {
 		values[f.Ran[u]] = at < pos[v]
+	}
+	for j, z := range f.Zones {
+		values[f.In[j].Var()] = within(z, pos, pos[v])
+	}
+	for u, behind := range f.Behind {
+		values[behind] = pos[u] <= pos[v]
 	}
 	values[f.Runs[v].Var()] = true
 	for _, x := range matching(p, v, pos) {
@@ -90,6 +93,27 @@ func solution(p *model.Problem, f *model.Formula, order []int32) []bool {
 		}
 	}
 	return values
+}
+
+// decides returns the node of which a formula speaks in an order.
+func decides(f *model.Formula, order []int32, pos []int) int32 {
+	switch {
+	case f.Zones != nil:
+		step := 0
+		for slices.ContainsFunc(f.Zones, func(z model.Zone) bool { return within(z, pos, step+1) }) {
+			step++
+		}
+		return order[step]
+	case f.Last:
+		return slices.MaxFunc(f.Set, func(a, b int32) int { return pos[a] - pos[b] })
+	}
+	return slices.MinFunc(f.Set, func(a, b int32) int { return pos[a] - pos[b] })
+}
+
+// within reports whether the state before a step is in a zone.
+func within(z model.Zone, pos []int, step int) bool {
+	return !slices.ContainsFunc(z.In, func(u int32) bool { return pos[u] >= step }) &&
+		!slices.ContainsFunc(z.Out, func(u int32) bool { return pos[u] < step })
 }
 
 // matching returns a largest choice of a node's pairs of which no tensor is in two, and of

@@ -52,6 +52,9 @@ type refuter struct {
 	arcs  int
 	size  *counter
 	poll  func() // or nil
+
+	probes  []model.Lit // in zones: which nodes they speak of
+	assumed []model.Lit // in zones: the case. Each clause has all of it, even where it needs less
 }
 
 // sum is a linear combination of constraints and literals.
@@ -87,6 +90,9 @@ func newRefuter(f *model.Formula, w *bufio.Writer, size *counter, bound int64) *
 func (r *refuter) refute() error {
 	r.id++
 	r.below = r.id
+	if r.f.Zones != nil {
+		return r.zones()
+	}
 	all := sum{{id: 1 + int64(slices.IndexFunc(r.f.Rows, func(x model.Row) bool { return slices.Contains(x.Lits, r.f.Runs[r.f.Set[0]]) })), times: 1}}
 	for _, a := range r.f.Set {
 		id, err := r.node(a)
@@ -107,24 +113,42 @@ func (r *refuter) node(a int32) (int64, error) {
 		return r.line[runs.Var()], nil
 	}
 	if r.value[runs] > 0 { // it is the only one
+		if r.f.Zones != nil {
+			return r.probed()
+		}
 		return r.choices(nil)
 	}
 	broken := r.assume(runs)
-	defer func() {
-		for _, l := range r.trail[from:] {
-			r.line[l.Var()] = 0
-		}
-		r.back(from)
-	}()
-	if broken < 0 {
-		return r.choices(nil)
+	defer r.forget(from)
+	if r.f.Zones != nil {
+		r.assumed = append(r.assumed, runs)
+		defer func() { r.assumed = r.assumed[:len(r.assumed)-1] }()
 	}
+	if broken >= 0 {
+		return r.broken(broken), nil
+	}
+	if r.f.Zones != nil {
+		return r.probed()
+	}
+	return r.choices(nil)
+}
+
+// broken derives, of a row of which no literal can be true, that what is assumed is not so.
+func (r *refuter) broken(row int32) int64 {
 	var all []model.Lit
-	for _, l := range r.f.Rows[broken].Lits {
+	for _, l := range r.f.Rows[row].Lits {
 		all = append(all, l.Not())
 	}
 	r.lines(all)
-	return r.derive(r.known2(sum{{id: int64(broken) + 1, times: 1}}, all), clause), nil
+	return r.derive(r.known2(sum{{id: int64(row) + 1, times: 1}}, all), clause)
+}
+
+// forget takes back what was assumed, down to a length of the trail, and its lines.
+func (r *refuter) forget(to int) {
+	for _, l := range r.trail[to:] {
+		r.line[l.Var()] = 0
+	}
+	r.back(to)
 }
 
 // known2 adds the lines of literals that are true to a sum.
@@ -213,7 +237,14 @@ func (r *refuter) choices(out []model.Lit) (int64, error) {
 		}
 		return r.derive(rest, clause), nil
 	}
-	return 0, fmt.Errorf("the constraints prove %d bytes, expected %d", value, r.bound)
+	return 0, &short{value, r.bound}
+}
+
+// short is the error of a case that is not excluded.
+type short struct{ proven, expected int64 }
+
+func (s *short) Error() string {
+	return fmt.Sprintf("the constraints prove %d bytes, expected %d", s.proven, s.expected)
 }
 
 // leaf derives the clause of choices by one sum. It reports false, with what it finds instead,
@@ -400,6 +431,11 @@ const (
 // halves, so that few sums are long. A quotient that is rounded up makes a clause of any
 // saturated constraint whose degree is not above the divisor.
 func (r *refuter) derive(s sum, as form) int64 {
+	if as == clause {
+		for _, l := range r.assumed {
+			s = append(s, term{lit: l.Not(), times: 1})
+		}
+	}
 	r.w.WriteString("pol")
 	r.add(s)
 	switch as {

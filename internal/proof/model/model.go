@@ -81,12 +81,14 @@ type Formula struct {
 	Saving int64   // the bytes of all pairs
 	Set    []int32 // A
 	Last   bool
-
-	Ran   []int32        // by node: the variable "it has run before this step"
-	Runs  map[int32]Lit  // by node of A: the literal "this is its step"
-	Alive []int32        // by tensor: the variable "its bytes count"; -1: it has none
-	Else  []int32        // by entry of Written
-	Takes map[Take]int32 // the variable "this pair is taken"
+	Zones  []Zone          // of EncodeZones
+	Ran    []int32         // by node: the variable "it has run before this step"
+	Runs   map[int32]Lit   // by node of A: the literal "this is its step"
+	Alive  []int32         // by tensor: the variable "its bytes count"; -1: it has none
+	Else   []int32         // by entry of Written
+	Takes  map[Take]int32  // the variable "this pair is taken"
+	In     []Lit           // by zone: "the state before is in it"
+	Behind map[int32]int32 // by node of an In: the variable "it has run behind the step"
 }
 
 // Take is a pair of a node.
@@ -116,16 +118,19 @@ type Take struct {
 //	once      not s or not s'        no tensor is in two pairs that are taken.
 //	free      not s or x_r           no other reader r of what is overwritten is left.
 //
-// The objective is the load: tensors that are live, the work of the node that runs, less what
-// the pairs that it takes save.
-// The lemma needs a set without duplicates, and pairs without: a node or a pair that is given
-// twice counts once. A set without nodes panics: its formula has no solution.
+// The objective is the load: tensors that are live, the work of the node that runs, less what the
+// pairs that it takes save. What is given twice counts once. A set without nodes panics.
 func Encode(p *Problem, set []int32, last bool) *Formula {
 	if len(set) == 0 {
 		panic("model: a set without nodes")
 	}
+	return encode(p, set, func(e *encoder) { e.first(last) })
+}
+
+// encode writes what the formulas have in common, and what tells them apart.
+func encode(p *Problem, set []int32, apart func(e *encoder)) *Formula {
 	set = slices.Compact(slices.Sorted(slices.Values(set)))
-	e := &encoder{p: p, f: &Formula{Set: set, Last: last, Runs: map[int32]Lit{}, Takes: map[Take]int32{}}}
+	e := &encoder{p: p, f: &Formula{Set: set, Runs: map[int32]Lit{}, Takes: map[Take]int32{}}}
 	for v := range p.Before {
 		e.f.Ran = append(e.f.Ran, e.variable("x%d", v))
 	}
@@ -133,6 +138,7 @@ func Encode(p *Problem, set []int32, last bool) *Formula {
 		e.f.Runs[a] = Lit(2 * e.variable("f%d", a))
 	}
 	e.nodes()
+	apart(e)
 	e.set()
 	for i := range p.Tensors {
 		e.f.Alive = append(e.f.Alive, e.tensor(i))
@@ -175,29 +181,35 @@ func (e *encoder) nodes() {
 	}
 }
 
-// set writes the families one, alone, ready, first and last. Which of two nodes runs matters
-// only for the last of a set, and where one has pairs.
-func (e *encoder) set() {
+// first writes the families one, first and last.
+func (e *encoder) first(last bool) {
+	e.f.Last = last
 	var some []Lit
 	for _, a := range e.f.Set {
 		some = append(some, e.f.Runs[a])
 	}
 	e.row(some...)
+	for _, a := range e.f.Set {
+		if last {
+			e.row(e.ran(a), e.f.Runs[a])
+			e.row(e.ran(a).Not(), e.f.Runs[a].Not())
+		} else {
+			e.row(e.ran(a).Not())
+		}
+	}
+}
+
+// set writes alone and ready. Which of two runs matters for the last, for zones, and with pairs.
+func (e *encoder) set() {
 	for i, a := range e.f.Set {
 		runs := e.f.Runs[a]
 		for _, b := range e.f.Set[:i] {
-			if e.f.Last || len(e.p.Pairs[a]) > 0 || len(e.p.Pairs[b]) > 0 {
+			if e.f.Last || e.f.Zones != nil || len(e.p.Pairs[a]) > 0 || len(e.p.Pairs[b]) > 0 {
 				e.row(runs.Not(), e.f.Runs[b].Not())
 			}
 		}
 		for _, w := range e.p.Before[a] {
 			e.row(e.ran(w), runs.Not())
-		}
-		if e.f.Last {
-			e.row(e.ran(a), runs)
-			e.row(e.ran(a).Not(), runs.Not())
-		} else {
-			e.row(e.ran(a).Not())
 		}
 		e.cost(runs, e.p.Work[a])
 	}
