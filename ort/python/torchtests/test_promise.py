@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import tempfile
@@ -174,6 +175,43 @@ class TestPromise(unittest.TestCase):
             with self.assertWarnsRegex(onnxmem_torch.PlanWarning, "kernels need"):
                 report = _again.compiled(once, lambda: step.report(once))
         self.assertEqual(report.peak_bytes, first.peak_bytes)
+
+    def test_the_best_of_several_plans(self) -> None:
+        """The plan whose kernels need least is compiled where none meets the limit, also where no plan leaves more room."""
+        for needs, best in (
+            ([1100, 1080, 1090, 1070], 3),
+            ([1100, 1080, 1090, 1085], 1),
+            ([1100, 1080, 1090, None], 1),
+            ([1100, None], 0),
+            ([1100, 990], 1),
+            ([1100, 5000, 1100, 1100], 0),
+        ):
+            asked, spares = onnxmem_torch.Partitioner("60%"), list[int]()
+
+            def attempt() -> int:
+                if not asked._again:
+                    return spares.index(asked.spare)
+                spares.append(asked.spare)
+                need = needs[len(spares) - 1]
+                if need is None:
+                    raise _again.NoRoom("none")
+                if need > 1000:
+                    raise _again.Exceeded(need, 1000 - asked.spare, 1000)
+                return len(spares) - 1
+
+            with self.subTest(needs=needs):
+                self.assertEqual(_again.compiled(asked, attempt), best)
+                self.assertEqual((len(spares), len(set(spares)), asked.spare), (len(needs), len(needs), 0))
+
+    def test_keywords_of_torch_compile(self) -> None:
+        """A limit takes what torch.compile takes for Inductor."""
+        torch._dynamo.reset()
+        options: dict[str, Any] = {"mode": "max-autotune-no-cudagraphs", "dynamic": False}
+        if "name" in inspect.signature(torch.compile).parameters:
+            options["name"] = "step"
+        model = onnxmem_torch.compile(nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)), limit="90%", **options)
+        model(torch.randn(64, 8)).square().sum().backward()
+        self.assertEqual(len(onnxmem_torch.reports(model)), 1)
 
     def test_loops_are_taken_apart(self) -> None:
         """Limits hold where Inductor shares outer loops, joins a product with a later sum, fuses long chains, or has a buffer that no code makes."""

@@ -7,7 +7,7 @@ leaves that much room below the limit, and so on, as often as the kernels need l
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
 import torch
 import torch._functorch.config
@@ -33,23 +33,22 @@ class Exceeded(LimitError):
         self.needed, self.planned, self.limit = needed, planned, limit
 
 
+class NoRoom(LimitError):
+    """No plan below the limit leaves the room that was asked for."""
+
+
 class Again:
     """Inductor, as a backend of torch.compile that has a graph planned again where its kernels exceed the limit.
 
     inner is Inductor with its options, among them the partitioner.
     """
 
-    compiler_name = "inductor"
-
     def __init__(self, inner: Any, partitioner: Partitioner) -> None:
         self.inner, self.partitioner = inner, partitioner
+        self.__name__ = "inductor"  # which torch's messages say
 
     def __call__(self, gm: fx.GraphModule, inputs: list[Any]) -> Any:
         return compiled(self.partitioner, lambda: self.inner(_like(gm), inputs))
-
-    def get_compiler_config(self) -> Any:
-        """Return Inductor's settings, which torch asks of its own backend."""
-        return self.inner.get_compiler_config()
 
     def reset(self) -> None:
         """Forget what was recorded on a GPU, as torch asks of its own backend."""
@@ -75,19 +74,20 @@ def compiled(partitioner: Partitioner, attempt: Callable[[], Result]) -> Result:
                 found = None if last else exceeded(e)
                 if found is None:
                     raise
-            tried[spare] = found
+            if isinstance(found, Exceeded):
+                tried[spare] = found
             best = min(tried, key=lambda s: tried[s].needed)
             least = tried[best]
             missed = 0 if best == spare else missed + 1
             spare = least.limit - least.planned + (1 + missed) * (least.needed - least.limit)
-            if len(tried) == _ATTEMPTS or spare >= least.limit:
+            if isinstance(found, NoRoom) or len(tried) == _ATTEMPTS or spare >= least.limit or spare in tried:
                 spare = best
 
 
-def exceeded(error: BaseException) -> Optional[Exceeded]:
-    """Return the error that says that kernels exceed the limit, which torch wraps; None if it is another."""
+def exceeded(error: BaseException) -> Union[None, Exceeded, NoRoom]:
+    """Return the error that asks for another plan, which torch wraps; None if it is another one."""
     seen: Optional[BaseException] = error
-    while seen is not None and not isinstance(seen, Exceeded):
+    while seen is not None and not isinstance(seen, (Exceeded, NoRoom)):
         seen = getattr(seen, "inner_exception", None) or seen.__cause__
     return seen
 

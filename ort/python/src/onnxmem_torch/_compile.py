@@ -131,7 +131,8 @@ def _compiled(model: Any, backend: str, partitioner: Partitioner, options: dict[
         if partitioner.limit is None:
             return torch.compile(model, backend="inductor", options=given, **options)
         guards = {name: given.pop(name) for name in ("guard_filter_fn",) if name in given}
-        inner = torch._TorchCompileInductorWrapper(options.pop("mode", None), given, options.get("dynamic"))
+        names = {name: options.pop(name) for name in ("name",) if name in options}
+        inner = torch._TorchCompileInductorWrapper(options.pop("mode", None), given, options.get("dynamic"), **names)
         return torch.compile(model, backend=Again(inner, partitioner), options=guards or None, **options)
     if backend == "aot_eager":
         return torch.compile(model, backend=aot_eager(partitioner), **options)

@@ -17,7 +17,7 @@ import torch._functorch.config
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
-from ._again import Exceeded
+from ._again import Exceeded, exceeded
 from ._curve import mib
 from ._keep import keep_all
 from ._limit import Limit, LimitError, PlanWarning, Report, parse, parse_extra
@@ -107,8 +107,9 @@ class Partitioner(CustomPartitionerFn):
         self.spare, self._again = spare, not last
         try:
             yield
-        except Exception:
-            del self.reports[count:]
+        except Exception as e:
+            if not last and exceeded(e) is not None:
+                del self.reports[count:]
             raise
         finally:
             self.spare, self._again = 0, False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from torch import fx
 
-from ._again import Exceeded
+from ._again import NoRoom
 from ._curve import mib
 from ._fusion import Fused, rejoin
 from ._keep import settle
@@ -248,7 +248,7 @@ class Plans:
         problem is one for the step.
         """
         if self.asked.spare:  # while the plan that left less room meets it
-            raise Exceeded(found.peak_bytes or 0, found.peak_bytes or 0, self.limit or 0)
+            raise NoRoom(f"no plan leaves {self.asked.spare} bytes of the limit")
         why = "is impossible for this step" if found.feasible is False and proven else "was not met: no plan was found"
         return f"a limit of {mib(self.limit or 0)} {why}: {_bound(step, found, self.copies)}; the smallest plan found has {mib(found.peak_bytes or 0)}{self._near(step, found)}"
 
