@@ -73,7 +73,7 @@ func (s *trainer) fuseAttention() error {
 	s.phase = phaseForward
 	for _, n := range nodes {
 		if a, is := whole[n]; is {
-			s.emitAttention(a)
+			s.emitAttention(m, a)
 		} else if !gone[n] {
 			s.g.Nodes = append(s.g.Nodes, n)
 		}
@@ -150,13 +150,14 @@ func (s *trainer) dependents() map[ID]bool {
 }
 
 // emitAttention emits the node that stands for a group, whose result keeps its name.
-func (s *trainer) emitAttention(a attentionGroup) {
+func (s *trainer) emitAttention(m *matcher, a attentionGroup) {
 	y := a.last.Outputs[0]
 	s.of = a.last.Name
 	if s.of == "" {
 		s.of = s.g.Tensors[y].Name
 	}
 	s.scope = s.of + "/"
+	s.share(m, &a)
 	bias := a.bias
 	if bias == graph.None {
 		bias = s.number(0)

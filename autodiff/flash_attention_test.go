@@ -142,3 +142,67 @@ func TestAttention(t *testing.T) {
 		})
 	}
 }
+
+// TestSharedHeads: keys and values that a model repeats for several heads of queries are those of the node
+// without repetitions; the loss and all gradients stay.
+func TestSharedHeads(t *testing.T) {
+	const batch, places, width, heads, groups = 2, 5, 8, 4, 2
+	b := newBuilder("attention of shared heads", 18)
+	x := b.input("x", b.real(batch, places, width))
+	list := func(name string, v ...int64) ID {
+		return b.initializer(name, &reference.Tensor{Type: graph.Int64, Shape: []int{len(v)}, I: v})
+	}
+	part := func(name string, n int) ID {
+		y := b.op(name, "MatMul", nil, x, b.weights(name+".weight", width, n*width/heads))
+		y = b.op(name+".heads", "Reshape", nil, y, list(name+".shape", batch, places, int64(n), width/heads))
+		return b.op(name+".turned", "Transpose", attrs{"perm": []int64{0, 2, 1, 3}}, y)
+	}
+	axis, wide, whole := list("axis", 2), list("wide", batch, groups, heads/groups, places, width/heads), list("whole", batch, heads, places, width/heads)
+	repeated := func(name string) ID {
+		y := b.op(name+".axis", "Unsqueeze", nil, part(name, groups), axis)
+		return b.op(name+".all", "Reshape", nil, b.op(name+".wide", "Expand", nil, y, wide), whole)
+	}
+	k := b.op("k.columns", "Transpose", attrs{"perm": []int64{0, 1, 3, 2}}, repeated("k"))
+	k = b.op("k.scaled", "Mul", nil, k, b.constant("scale", 0.6))
+	y := b.op("y", "MatMul", nil, b.softmax(b.op("scores", "MatMul", nil, part("q", heads), k)), repeated("v"))
+	b.feeds[labelsName] = b.real(batch, heads, places, width/heads)
+	m := b.finish(y)
+	plain := train(t, m, Options{Loss: "mse", KeepGradients: true})
+	step := train(t, m, Options{Loss: "mse", KeepGradients: true, Attention: true})
+	var found bool
+	for _, n := range step.Model.Graph.Nodes {
+		if phase, _ := n.Prop(keyPhase); phase != phaseForward {
+			continue
+		}
+		switch n.Op {
+		case graph.FlashAttention:
+			found = true
+			for _, in := range n.Inputs[1:3] {
+				if got := step.Model.Graph.Tensors[in].Type.Shape[1]; got != groups {
+					t.Errorf("%d heads of keys or values, expected %d", got, groups)
+				}
+			}
+		case "Expand":
+			t.Errorf("%s repeats heads", n.Name)
+		}
+	}
+	if !found {
+		t.Fatal("attention did not become one node")
+	}
+	given, names := feedsOf(t, plain, b.feeds), append(gradientsOf(plain), "loss")
+	want, err := reference.Eval(plain.Model, given, names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := reference.Eval(step.Model, given, names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		for i, v := range got[name].F {
+			if w := want[name].F[i]; !(math.Abs(v-w) <= 2e-6*max(1, math.Abs(w))) {
+				t.Errorf("element %d of %s is %v, expected %v", i, name, v, w)
+			}
+		}
+	}
+}

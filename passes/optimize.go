@@ -27,6 +27,8 @@ type Result struct {
 	// to a file. Plan is nil if Options.Passes has no pass annotate.
 	Plan     *plan.Plan
 	FoldHint *FoldHint // what FoldAny would save; nil if that is little
+	// AttentionHint says what Options.Attention would save; nil if that is little.
+	AttentionHint *AttentionHint
 
 	OrderSolver     *schedule.SolverReport // what Options.Solver did for the order; nil: nothing
 	PlacementSolver *alloc.SolverReport    // and for the placement
@@ -75,7 +77,7 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 			return nil, err
 		}
 	}
-	r := &Result{Model: s.now.Model, Step: s.step, Plan: s.plan, FoldHint: (*FoldHint)(s.folded.Hint), GivenUp: gone, Times: times}
+	r := &Result{Model: s.now.Model, Step: s.step, Plan: s.plan, FoldHint: (*FoldHint)(s.folded.Hint), GivenUp: gone, Times: times, AttentionHint: s.attentionHint(ctx)}
 	if s.now.Main != nil && s.now.Main.Solved != nil {
 		r.OrderSolver, r.PlacementSolver = s.now.Main.Solved.Solver, s.now.Main.Packed
 	}

@@ -69,6 +69,14 @@ func foldHint(h *passes.FoldHint) string {
 		units.Short(h.PeakBytes), units.Short(h.ExactPeakBytes), units.Short(h.TotalBytes), units.Short(h.ExactTotalBytes), units.Name(h.Tensors[0]))
 }
 
+// attentionHint says what --attention would save of a peak.
+func attentionHint(h *passes.AttentionHint, peak int64) string {
+	if h.KeptBytes > 0 {
+		return fmt.Sprintf("with --attention     the backward pass would not keep weights of attention, which are %s of the peak", units.Short(h.KeptBytes))
+	}
+	return fmt.Sprintf("with --attention     peak %s instead of %s: scores would be in no memory", units.Short(h.PeakBytes), units.Short(peak))
+}
+
 // maxListed is the number of buffers that a list shows.
 const maxListed = 8
 

@@ -294,6 +294,9 @@ func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
 	if h := r.FoldHint; h != nil {
 		fmt.Fprintln(out, foldHint(h))
 	}
+	if h := r.AttentionHint; h != nil {
+		fmt.Fprintln(out, attentionHint(h, r.Plan.Summary.PeakBytes))
+	}
 	if t.Out == "" {
 		return nil
 	}

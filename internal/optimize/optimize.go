@@ -265,6 +265,11 @@ type Outcome struct {
 	FoldAnyPeak   int64 `json:"fold_any_peak_bytes,omitempty"`
 	FoldAnyTotal  int64 `json:"fold_any_total_bytes,omitempty"`
 
+	// If scores of attention lie at the peak, and --attention would save more than 5 %: the peak with it; of a
+	// training step, the weights of attention at the peak.
+	AttentionPeak int64 `json:"attention_peak_bytes,omitempty"`
+	AttentionKept int64 `json:"attention_kept_bytes,omitempty"`
+
 	Training *Training `json:"training,omitempty"` // with --train
 
 	WorkspaceNodes  int    `json:"workspace_nodes,omitempty"`  // with recorded workspaces: how many steps have one
@@ -322,6 +327,9 @@ func (t *Task) Outcome() *Outcome {
 	}
 	if h := t.Result.FoldHint; h != nil {
 		o.FoldAnyPeak, o.FoldAnyTotal = h.PeakBytes, h.TotalBytes
+	}
+	if h := t.Result.AttentionHint; h != nil {
+		o.AttentionPeak, o.AttentionKept = h.PeakBytes, h.KeptBytes
 	}
 	return o
 }

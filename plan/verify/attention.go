@@ -26,13 +26,13 @@ func (v *verifier) attention() bool {
 		case t == nil || t.Maker < 0:
 			v.Fault(CodeAttention, "attention: %q: expected a tensor that a node of the main graph makes", graph.Short(name))
 		case !v.attends(t):
-			v.Fault(CodeAttention, "attention: %q: expected the result of a node Attention, perhaps behind a Reshape", graph.Short(name))
+			v.Fault(CodeAttention, "attention: %q: expected the result of a node Attention, perhaps behind a Reshape or a Transpose", graph.Short(name))
 		}
 	}
 	return true
 }
 
-// attends reports whether an Attention makes a tensor, or a Reshape or a Cast of the result of one. A node
+// attends reports whether an Attention makes a tensor, or a Reshape, Transpose or Cast of the result of one. A node
 // in slices is claimed.
 func (v *verifier) attends(t *graph.Tensor) bool {
 	g := v.Model.Graph
@@ -51,7 +51,7 @@ func (v *verifier) attends(t *graph.Tensor) bool {
 		switch n.Op {
 		case "Attention":
 			return t.Out == 0
-		case "Reshape", "Cast":
+		case "Reshape", "Transpose", "Cast":
 		default:
 			return false
 		}

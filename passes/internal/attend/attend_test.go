@@ -62,6 +62,22 @@ var forms = []struct {
 		w = Softmax(s) axis=-1
 		n = IsNaN(w)
 		p = Where(n, zero, w)` + end},
+	{name: "Keras: Einsums, keys on the left, and a result with the heads behind the queries", call: "Attention(t.turned, t.turned_.turned, y.turned) scale=1.0", graph: `
+		in x float32[2,4,3,8]
+		in k float32[2,5,3,8]
+		in v float32[2,5,3,6]
+		init c float32[] = 0.25
+		s = Mul(x, c)
+		t = Einsum(k, s) equation="aecd, abcd->acbe"
+		p = Softmax(t)
+		y = Einsum(p, v) equation="acbe,aecd->abcd"
+		out y`},
+	{name: "an Einsum that sums two axes is no product", kept: "their scores are made in a form that is not known", graph: `
+		in q float32[2,3,4,8]
+		in k float32[2,3,5,8]
+		in v float32[2,3,5,6]
+		t = Einsum(q, k) equation="abqd,acks->abqk"
+		p = Softmax(t)` + end},
 	{name: "scores replaced by -Inf where they are hidden", call: "Attention(q, k, v, hide.seen) scale=1.0", graph: plain + `
 		in hide bool[4,5]
 		init low float32[1] = [-inf]

@@ -49,8 +49,8 @@ func (p *prover) attended(t, of graph.TensorID) string {
 	}
 	p.nodes[maker] = p.of.Graph.Tensors[of].Maker
 	p.compared++
-	p.meet(n.Inputs[2], last.Inputs[1])
 	a := &attention{p: p, call: n, scale: 1, scales: true, bias: n.Inputs[3], t: last.Inputs[0]}
+	a.shared(2, last.Inputs[1])
 	for a.wrong == "" && a.step() {
 	}
 	if a.wrong == "" {
@@ -101,7 +101,7 @@ func (a *attention) step() bool {
 		}
 	case "MatMul":
 		a.p.meet(a.call.Inputs[0], n.Inputs[0])
-		a.p.meet(a.call.Inputs[1], n.Inputs[1])
+		a.shared(1, n.Inputs[1])
 		return false
 	default:
 		return a.unexpected(n)
@@ -233,6 +233,9 @@ func (a *attention) times(scores, factor graph.TensorID, power float64) {
 // end compares what is left: the scale, and what stands for nothing.
 func (a *attention) end() {
 	safe := a.call.Attr("safe")
+	if a.wrong != "" {
+		return
+	}
 	switch {
 	case len(a.call.Attrs) != 3 || safe == nil || (safe.Int != 0) != a.safe:
 		a.wrong = fmt.Sprintf("attribute safe: expected %t, as in the source", a.safe)

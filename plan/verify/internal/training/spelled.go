@@ -18,16 +18,19 @@ import (
 type spelled struct {
 	p       *prover
 	at      string
-	new     layouts     // of the file
-	old     layouts     // of the source
-	call    *graph.Node // Attention
-	last    *graph.Node // of the source: the product with the values
-	scores  *graph.Node // of the source: that of queries and keys
-	scale   float64     // of the source's scores
-	factors []factor    // of the scores of the source, from the product outwards
-	changes []change    // of the source's scores, from the product outwards
-	lead    [2]int64    // batch and heads of the file
-	softmax graph.DType // in which the source's Softmax computes
+	new     layouts        // of the file
+	old     layouts        // of the source
+	call    *graph.Node    // Attention
+	last    *graph.Node    // of the source: the product with the values
+	softmax *graph.Node    // of the source
+	scores  product        // of the source: that of queries and keys
+	made    graph.TensorID // what it makes
+	values  product        // of the source: that with the values
+	scale   float64        // of the source's scores
+	factors []factor       // of the scores of the source, from the product outwards
+	changes []change       // of the source's scores, from the product outwards
+	lead    [2]int64       // batch and heads of the file
+	elem    graph.DType    // in which the source's Softmax computes
 }
 
 // change is a node that adds to scores, or replaces them.
@@ -45,16 +48,24 @@ func (p *prover) withTypes() (string, error) {
 	if p.Plan.Attention == nil {
 		return "", nil
 	}
+	return "", p.inferSource()
+}
+
+// inferSource infers the source once.
+func (p *prover) inferSource() error {
+	if p.values != nil {
+		return nil
+	}
 	dims := map[string]int64{}
 	for name, d := range p.Plan.Dims {
 		dims[name] = d.Value
 	}
 	found, err := ops.Infer(p.of, ops.Options{Dims: dims, Values: p.Plan.Values, SpareDims: true})
 	if err != nil {
-		return "", fmt.Errorf("the source: %w", err)
+		return fmt.Errorf("the source: %w", err)
 	}
 	p.values = found.Values
-	return "", nil
+	return nil
 }
 
 // attentions checks that the plan lists each attention that was compared.
@@ -80,23 +91,23 @@ func (p *prover) needed(name string) bool {
 // isSpelled reports whether a node is an Attention, or the Reshape behind one, that stands for a product
 // of the source.
 func (p *prover) isSpelled(n, old *graph.Node) bool {
-	switch old.Op {
-	case "MatMul":
-		return p.inference && p.Plan.Attention != nil && p.outer == nil && old.Domain == "" && p.attentionOf(n) != nil
+	if !p.inference || p.Plan.Attention == nil || p.outer != nil || p.attentionOf(n) == nil {
+		return false
 	}
-	return false
+	_, is := productOf(old)
+	return is
 }
 
-// attentionOf is a node itself, if it is an Attention, or that whose first result it reshapes.
+// attentionOf is a node itself, if it is an Attention, or that whose first result it reshapes or transposes.
 func (p *prover) attentionOf(n *graph.Node) *graph.Node {
-	for range 2 {
+	for range 3 {
 		if n.Domain != "" {
 			break
 		}
 		switch n.Op {
 		case "Attention":
 			return n
-		case "Reshape":
+		case "Reshape", "Transpose":
 			if t, _ := p.uncast(n.Inputs[0]); t >= 0 && p.g.Tensors[t].Maker >= 0 && p.g.Tensors[t].Out == 0 {
 				n = p.g.Nodes[p.g.Tensors[t].Maker]
 			}
@@ -113,6 +124,7 @@ func (p *prover) spell(t, of graph.TensorID) string {
 		new: layouts{g: p.g, skip: func(t graph.TensorID) graph.TensorID { t, _ = p.uncast(t); return t }, number: p.newNumber},
 		old: layouts{g: p.of.Graph, skip: func(t graph.TensorID) graph.TensorID { return t }, number: p.oldNumber},
 	}
+	s.values, _ = productOf(s.last)
 	for _, check := range []func() string{s.weights, func() string { return s.shaped(t, of) }, s.walk, s.attributes, s.operands, s.masks} {
 		if wrong := check(); wrong != "" {
 			return s.at + ": " + wrong
@@ -126,7 +138,7 @@ func (p *prover) spell(t, of graph.TensorID) string {
 
 // shaped compares the lengths of the result with those of the source: layouts compare elements in a row.
 func (s *spelled) shaped(t, of graph.TensorID) string {
-	if !s.new.exact(t) || !s.old.exact(of) || !slices.Equal(s.new.shape(t), s.old.shape(of)) {
+	if !s.new.exact(t) || !s.old.exact(of) || !slices.Equal(s.new.shape(t), s.old.shape(of)) || !s.ordered(t, s.values.axes) {
 		return fmt.Sprintf("expected the lengths of the source's result, %v, found %v", s.old.g.Tensors[of].Type, s.new.g.Tensors[t].Type)
 	}
 	return ""
@@ -199,7 +211,10 @@ func (s *spelled) label(t graph.TensorID) string { return label(s.p.of.Graph, t)
 // weights goes from the product with the values back to the Softmax.
 func (s *spelled) weights() string {
 	g := s.old.g
-	t := s.last.Inputs[0]
+	t := s.values.left.t
+	if s.values.left.axes != nil {
+		return fmt.Sprintf("expected a product that reads weights as they lie in the source, found another that makes %s", s.label(s.last.Outputs[0]))
+	}
 	for range 16 {
 		n := s.old.maker(t)
 		if n == nil || !s.old.exact(t) {
@@ -210,7 +225,7 @@ func (s *spelled) weights() string {
 			if axis := n.Attr("axis"); axis == nil && s.p.version < 13 || axis != nil && axis.Int != -1 && axis.Int != int64(len(s.old.shape(t)))-1 {
 				return fmt.Sprintf("expected a Softmax along the last axis in the source, found another that makes %s", s.label(t))
 			}
-			s.scores = n // walk goes on from here
+			s.softmax = n // walk goes on from here
 			return ""
 		case "Where": // what is no number becomes 0, as Attention has it
 			isNaN := s.old.maker(n.Inputs[0])
@@ -257,8 +272,8 @@ func (s *spelled) unexpected(n *graph.Node) string {
 
 // walk goes from the Softmax back to the product of queries and keys.
 func (s *spelled) walk() string {
-	t := s.scores.Inputs[0]
-	s.softmax = s.old.g.Tensors[t].Type.Elem
+	t := s.softmax.Inputs[0]
+	s.elem = s.old.g.Tensors[t].Type.Elem
 	for range 32 {
 		n := s.old.maker(t)
 		if n == nil || !s.old.exact(t) || len(s.old.shape(t)) < 3 {
@@ -266,8 +281,12 @@ func (s *spelled) walk() string {
 		}
 		shape := s.old.shape(t)
 		switch n.Op {
-		case "MatMul":
-			s.scores = n
+		case "MatMul", "Einsum":
+			var ok bool
+			if s.scores, ok = productOf(n); !ok || s.scores.axes != nil {
+				return s.unexpected(n)
+			}
+			s.made = t
 			slices.Reverse(s.changes)
 			slices.Reverse(s.factors)
 			return ""
@@ -341,7 +360,7 @@ func (s *spelled) leads(t graph.TensorID) bool {
 			continue
 		}
 		switch n.Op {
-		case "MatMul":
+		case "MatMul", "Einsum":
 			return true
 		case "Mul", "Div", "Add":
 			open = append(open, n.Inputs...)
@@ -358,11 +377,11 @@ func (s *spelled) leads(t graph.TensorID) bool {
 
 // attributes compares those of the node.
 func (s *spelled) attributes() string {
-	half := s.old.g.Tensors[s.scores.Outputs[0]].Type.Elem != graph.Float32
+	half := s.old.g.Tensors[s.made].Type.Elem != graph.Float32
 	for _, a := range s.call.Attrs {
 		switch {
 		case a.Name == "scale": // operands compares it
-		case a.Name == "softmax_precision" && a.Int == int64(graph.Float32) && s.softmax == graph.Float32 && half:
+		case a.Name == "softmax_precision" && a.Int == int64(graph.Float32) && s.elem == graph.Float32 && half:
 		default:
 			return fmt.Sprintf("attribute %q: expected none", graph.Short(a.Name))
 		}
@@ -388,14 +407,15 @@ func (s *spelled) operands() string {
 	scale := float64(s.call.Attr("scale").Float)
 	want := s.scale
 	var factors [2][]factor // of the file, of the source
-	for i, of := range []graph.TensorID{s.scores.Inputs[0], s.scores.Inputs[1], s.last.Inputs[1]} {
-		t := s.call.Inputs[i]
+	for i, read := range []reading{s.scores.left, s.scores.right, s.values.right} {
+		t, of := s.call.Inputs[i], read.t
 		if !s.old.exact(of) || len(s.old.shape(of)) < 3 {
 			return fmt.Sprintf("input %d: expected %s, of three axes or more in the source", i, s.label(of))
 		}
 		a, b := s.new.of(t), s.old.of(of)
+		b.axes = arranged(b.axes, read.axes)
 		s.repeat(&a, t)
-		if n := s.old.shape(of); len(n) == 4 && n[1] == 1 && n[0] == s.lead[0] { // the product repeats it
+		if n := arranged(s.old.shape(of), read.axes); len(n) == 4 && n[1] == 1 && n[0] == s.lead[0] { // the product repeats it
 			b.axes[1] = merged([]atom{{s.lead[1], 0}})
 		}
 		x, y := a.heads(), b.heads()
