@@ -15,7 +15,7 @@ type Options struct {
 	// Effort is how much work goes into plans and bound. At [schedule.EffortFast]
 	// each limit is planned separately: this is quick, but a larger limit may cost
 	// more than a smaller one. At the other efforts one archive serves all limits; where
-	// layers repeat, one limit asked for by itself is planned as at fast effort, too.
+	// layers repeat, one limit asked for by itself is planned as at fast effort, too (see Single).
 	Effort schedule.Effort
 
 	// NoBound omits the lower bound. A limit is then called impossible only if some
@@ -41,6 +41,14 @@ type Options struct {
 	// of their first runs is one to plan from, too. No plan that is returned costs more than
 	// a known one whose peak is within the limit, or less.
 	Known [][]int
+
+	// Quick returns the orders that the caller would plan from at fast effort; none: the given ones. nil is none.
+	// Where layers repeat, a limit asked for by itself is planned from them, too.
+	Quick func(ctx context.Context) [][]int32
+
+	// Single says that few limits will be asked for, each by itself. Where layers repeat, default effort then searches
+	// near each of them alone. That is quicker, but a larger limit may cost more.
+	Single bool
 
 	without []string // parts of the search to leave out, by name: for the ablation
 }
@@ -134,7 +142,8 @@ type Solver struct {
 	copies    *copies.Copies // of a stretch that repeats; nil: there are none, or the problem is small
 	known     []entry        // Options.Known
 	begun     int            // number of lines before any search
-	asked     map[int64]bool // limits that planAsked has planned
+	asked     map[int64]bool // limits that planAsked or planNear has planned
+	quick     [][]int32      // what Options.Quick has returned
 	best      int64          // the smallest peak of the given orders
 	costs     []int64
 	rules     *rules
@@ -173,7 +182,7 @@ func New(p *schedule.Problem, orders [][]int32, opt Options) (*Solver, error) {
 	}
 	rules.final = opt.Final
 	s := &Solver{p: p, opt: opt, costs: costs, rules: rules, sharedBy: max(opt.Part, 1)}
-	if len(p.Nodes) >= copiesNodes {
+	if len(p.Nodes) >= CopiesNodes {
 		s.copies = copies.Find(p)
 	}
 	for _, order := range orders {
@@ -213,9 +222,9 @@ func (s *Solver) newLine(order []int32) *line {
 	return l
 }
 
-// copiesNodes is the number of nodes from which on copies are planned alike. Below it, there is time to plan each
+// CopiesNodes is the number of nodes from which on copies are planned alike. Below it, there is time to plan each
 // by itself.
-const copiesNodes = 3000
+const CopiesNodes = 3000
 
 // Solve returns the cheapest plan that it finds with a peak of at most limit
 // bytes.
@@ -231,10 +240,14 @@ func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
 	} else if s.opt.Effort == schedule.EffortFast {
 		s.fast(w, limits)
 	} else if slices.ContainsFunc(limits, func(l int64) bool { return l < s.best }) {
-		if !s.filled {
+		single := len(limits) == 1
+		if single && s.Single() && !s.asked[limits[0]] {
+			s.planNear(w, limits[0])
+		}
+		if served := single && s.asked[limits[0]] && s.archive.cheapest(limits[0]) != nil; !s.filled && !served {
 			s.fill(w)
 		}
-		if len(limits) == 1 {
+		if single {
 			s.planAsked(w, limits[0])
 		}
 	}

@@ -124,14 +124,24 @@ func (s *Solver) planAsked(w *work, limit int64) {
 	if s.copies == nil || s.opt.NoBound || s.asked[limit] || o != nil || best != nil && best.cost <= bound || w.halted() {
 		return
 	}
+	s.setAsked(limit)
+	s.planQuick(w, limit)
+}
+
+// setAsked notes a limit that was planned by itself.
+func (s *Solver) setAsked(limit int64) {
 	if s.asked == nil {
 		s.asked = map[int64]bool{}
 	}
 	s.asked[limit] = true
-	fast := s.atFast()
+}
+
+// planQuick plans one limit at fast effort, and keeps that plan if it is cheaper.
+func (s *Solver) planQuick(w *work, limit int64) {
+	fast := s.atFast(w)
 	fast.Frontier(w.ctx, []int64{limit})
 	w.count(int(fast.spent))
-	x := fast.archive.cheapest(limit)
+	x, best := fast.archive.cheapest(limit), s.archive.cheapest(limit)
 	if x == nil || best != nil && x.cost >= best.cost {
 		return
 	}
@@ -141,16 +151,28 @@ func (s *Solver) planAsked(w *work, limit int64) {
 }
 
 // atFast returns a solver of the same problem at fast effort, which has planned nothing.
-func (s *Solver) atFast() *Solver {
+func (s *Solver) atFast(w *work) *Solver {
 	opt := s.opt
-	opt.Effort = schedule.EffortFast
+	opt.Effort, opt.Quick = schedule.EffortFast, nil
 	f := &Solver{
 		p: s.p, opt: opt, lines: slices.Clone(s.lines[:s.begun]), copies: s.copies, known: s.known, best: s.best,
 		costs: s.costs, rules: s.rules, begun: s.begun, sharedBy: s.sharedBy, bound: newBound(s.p, s.costs, s.rules, opt),
 	}
-	w := &work{}
+	if s.opt.Quick != nil && len(s.known) == 0 {
+		if s.quick == nil {
+			s.quick = s.opt.Quick(w.ctx)
+		}
+		if len(s.quick) > 0 {
+			f.lines = nil
+		}
+		for _, order := range s.quick {
+			f.lines = append(f.lines, f.newLine(order))
+		}
+		f.begun = len(f.lines)
+	}
+	none := &work{}
 	for _, l := range f.lines {
-		newChainer(newSweep(l, w)).record(&f.archive, nil)
+		newChainer(newSweep(l, none)).record(&f.archive, nil)
 	}
 	for _, x := range f.known {
 		f.archive.put(x)

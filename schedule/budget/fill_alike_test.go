@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	sweeps "github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/schedule/budget/internal/copies"
 )
@@ -81,6 +82,42 @@ func TestAskedIsNeverAboveFast(t *testing.T) {
 	}
 	if lowered == 0 {
 		t.Error("no limit costs less than the archive's plan: expected one at least")
+	}
+}
+
+// A solver of few limits plans each near itself: about as well as the archive of all, never above fast effort from the
+// same orders, and asked again it has the same plan. What it does not plan itself, the archive has.
+func TestSingleLimits(t *testing.T) {
+	sweeps.Only(t)
+	p := readData(t, "vit_b_16-train-bs32")
+	s, peak := solver(t, p, Options{Part: 4, Single: true})
+	fast, _ := solver(t, p, Options{Part: 4, Effort: schedule.EffortFast})
+	all, _ := solver(t, p, Options{Part: 4})
+	if !s.findCopies() || !fast.findCopies() || !all.findCopies() {
+		t.Fatal("no copies found")
+	}
+	limits := []int64{peak / 10 * 7, peak / 1000 * 433, peak / 100 * 20, peak / 100 * 35}
+	archived := all.Frontier(context.Background(), limits)
+	for i, limit := range limits {
+		if was := s.Single(); was != (i < mostSingle) {
+			t.Errorf("limit %d: single is %v", i, was)
+		}
+		x, y := s.Solve(context.Background(), limit), fast.Solve(context.Background(), limit)
+		checkPlan(t, p, x)
+		if x.Feasible != Found || y.Feasible == Found && x.ExtraCost > y.ExtraCost {
+			t.Errorf("limit %d: %v, %.2f %% more time; at fast effort %v, %.2f %%", i, x.Feasible, x.ExtraPercent, y.Feasible, y.ExtraPercent)
+		}
+		if x.ExtraPercent > 1.02*archived[i].ExtraPercent {
+			t.Errorf("limit %d: %.2f %% more time; in the archive of all limits %.2f", i, x.ExtraPercent, archived[i].ExtraPercent)
+		}
+		if again := s.Solve(context.Background(), limit); !slices.Equal(again.Steps, x.Steps) {
+			t.Errorf("limit %d: asked for again, the plan is another", i)
+		}
+	}
+	none, _ := solver(t, p, Options{Part: 4, Single: true})
+	none.findCopies()
+	if x := none.Solve(context.Background(), peak/100); x.Feasible != Impossible || x.Lowest > 2*x.LeastBytes {
+		t.Errorf("%v, the lowest plan has %d; no plan needs less than %d", x.Feasible, x.Lowest, x.LeastBytes)
 	}
 }
 

@@ -38,7 +38,7 @@ var deepGrid = []int64{12, 9, 8, 7, 6}
 // The counted work is bounded. Work that one limit leaves unused goes to the next.
 func (s *Solver) fill(w *work) {
 	s.filled = true
-	w.most = w.done + 2*s.effort(boundWork+descendWork+2*adaptWork+3*neighbourWork+reachWork)
+	w.most = w.done + s.fillWork()
 	grid := s.grid()
 	all := s.chainers(w)
 	s.proveGrid(w, all[0])
@@ -101,6 +101,11 @@ func (s *Solver) fill(w *work) {
 		s.pruneLower(all, grid)
 	}
 	s.reach(w, all)
+}
+
+// fillWork bounds the work of fill.
+func (s *Solver) fillWork() int64 {
+	return 2 * s.effort(boundWork+descendWork+2*adaptWork+3*neighbourWork+reachWork)
 }
 
 // fillRounds is the number of rounds near the cheapest plans; as many more go farther.

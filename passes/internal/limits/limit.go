@@ -130,12 +130,15 @@ func (s *Task) chooseLimit(search context.Context, b *Search, k *Kept) {
 		}
 		k.Limit = &Limit{Bytes: limit}
 	}
-	// Above the least effort, the solver builds an archive of plans, so the
+	// Above the least effort, the solver builds an archive of plans as a rule, so the
 	// frontier costs nothing.
-	if s.Asked.Frontier || b.changes() && s.How.Effort != schedule.EffortFast && limit < b.Before.Loads.Peak {
+	if s.Asked.Frontier || b.changes() && !b.single() && s.How.Effort != schedule.EffortFast && limit < b.Before.Loads.Peak {
 		k.Frontier = b.frontier(search)
 	}
 }
+
+// single reports whether the search plans a limit by itself, without an archive for others.
+func (b *Search) single() bool { return b.solver != nil && b.solver.Single() }
 
 // keepLimit looks for a graph that keeps the limit: it runs nodes again, or swaps.
 func (s *Task) keepLimit(ctx, within context.Context, x *planner.Search, k *Kept) error {

@@ -78,6 +78,7 @@ func (s *Task) newSearch(r *planner.Region, casts *recasting, host *host, part i
 	if b.host == nil {
 		b.solver, err = budget.New(p, distinct(orders), budget.Options{
 			Effort: s.How.Effort, KeepOrders: keepOrders, Final: final, Part: part, Known: plans,
+			Quick: s.quickOrders(r, p, keepOrders), Single: s.Asked.Limit != nil && !s.Asked.Frontier,
 		})
 	} else {
 		b.swapper, err = budget.NewSwapper(p, distinct(orders), budget.SwapOptions{
