@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 )
 
@@ -25,6 +24,22 @@ func (t target) plannerName() string {
 // library that musl loads.
 func (t target) hasPlanner() bool { return !t.static }
 
+// cross is the call of Zig's C compiler for libonnxmem of a target. Of macOS it has the stubs, on a
+// Mac, too: with a named target, Zig does not look into that system's folders. They lie in a folder
+// that stays, since Go's cache goes by the call.
+func (t target) cross(zig string) ([]string, error) {
+	cc := t.zig(zig)[:4] // Go strips by itself
+	if t.os != "darwin" {
+		return cc, nil
+	}
+	dir, err := filepath.Abs(filepath.Join("build", "macos-stubs"))
+	if err != nil {
+		return nil, err
+	}
+	flags, err := writeStubs(dir)
+	return append(cc, flags...), err
+}
+
 // buildPlanner builds libonnxmem with a C compiler.
 func (t target) buildPlanner(cc []string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "libonnxmem-")
@@ -33,13 +48,6 @@ func (t target) buildPlanner(cc []string) ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, t.plannerName())
-	if t.os == "darwin" && runtime.GOOS != "darwin" {
-		flags, err := writeStubs(dir)
-		if err != nil {
-			return nil, err
-		}
-		cc = append(slices.Clone(cc), flags...)
-	}
 	// The build ID hashes the command lines, and so the paths of compilers.
 	c := t.goCommand("build", "-buildvcs=false", "-trimpath", "-buildmode=c-shared", "-ldflags", "-s -w -buildid=", "-o", path, "./lib")
 	c.Env = append(c.Env, "CGO_ENABLED=1", "CC="+strings.Join(cc, " "), "CGO_CFLAGS=-O2", "CGO_LDFLAGS=")
@@ -47,6 +55,21 @@ func (t target) buildPlanner(cc []string) ([]byte, error) {
 		return nil, fmt.Errorf("libonnxmem for %s: %s", t, cmp.Or(strings.TrimSpace(string(text)), err.Error()))
 	}
 	return os.ReadFile(path)
+}
+
+// crossPlanner builds libonnxmem for a wheel. A platform for which Zig does not link it is named, and its wheel
+// drives the command; but for this machine's, whose failure is one of the sources.
+func (t target) crossPlanner(zig string) ([]byte, error) {
+	cc, err := t.cross(zig)
+	if err != nil {
+		return nil, err
+	}
+	binary, err := t.buildPlanner(cc)
+	if err != nil && (t.os != runtime.GOOS || t.arch != runtime.GOARCH) {
+		fmt.Fprintf(os.Stderr, "wheels: WARNING: the wheel for %s has no libonnxmem: %v\n", t, err)
+		return nil, nil
+	}
+	return binary, err
 }
 
 // writeLibraries writes libonnxmem of some platforms into a folder: of one, with onnxmem.h and
@@ -71,7 +94,9 @@ func writeLibraries(out, zig string, platforms []string) error {
 			dir = filepath.Join(out, t.os+"-"+t.arch)
 		}
 		if zig != "" {
-			cc = t.zig(zig)[:4] // Go strips by itself
+			if cc, err = t.cross(zig); err != nil {
+				return err
+			}
 		}
 		binary, err := t.buildPlanner(cc)
 		if err != nil {

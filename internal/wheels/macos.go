@@ -30,6 +30,9 @@ exports:
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			return nil, err
 		}
+		if old, err := os.ReadFile(path); err == nil && string(old) == text {
+			continue // another build may be reading it
+		}
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			return nil, err
 		}

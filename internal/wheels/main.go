@@ -62,7 +62,7 @@ func build(out, version, zig string, archives bool, platforms []string) error {
 			return err
 		}
 		if zig != "" && t.hasPlanner() {
-			if c.planner, err = t.buildPlanner(t.zig(zig)[:4]); err != nil {
+			if c.planner, err = t.crossPlanner(zig); err != nil {
 				return err
 			}
 		}
