@@ -92,9 +92,11 @@ ONNXMEM_API uint32_t onnxmem_offsets(onnxmem_session *s, uint64_t plan, uint64_t
 ONNXMEM_API int onnxmem_place(onnxmem_session *s, uint64_t plan, const uint64_t *offsets, uint32_t count, uint64_t arena_bytes, uint64_t lower_bound_bytes);
 
 // onnxmem_pack_plan packs the blocks of a plan by libonnxmem, whose path is given, in this process,
-// and replaces their offsets. It returns 0, also if the plan is gone, else a status of onnxmem.h
-// (1: the library cannot be loaded), with the reason in error; 4 in a fork of the process that
-// loaded the library, which stays loaded. It searches: call it from a thread of its own.
+// and replaces their offsets. It returns 0, also if the plan is gone, else with the reason in error
+// ONNXMEM_NOT_LOADED or a status of onnxmem.h: 1 without memory, 4 in a fork of a process that had
+// loaded the library, or was loading it. A library stays loaded: of later calls, whatever path they
+// give, it is the one that packs. It searches: call it from a thread of its own.
+#define ONNXMEM_NOT_LOADED (-1) // the path names no library that can be loaded, or not libonnxmem 0.1
 ONNXMEM_API int onnxmem_pack_plan(onnxmem_session *s, uint64_t plan, const char *library, char *error, size_t room);
 
 // onnxmem_load adds a plan for a key from a table of `onnxmem pack --to replay`. A table

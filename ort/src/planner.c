@@ -3,35 +3,49 @@
 #include "onnxmem_ort.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "os.h"
 #include "plan.h"
+#include "session.h"
 
 #undef ONNXMEM_API // both headers have one
 #include "../../lib/onnxmem.h"
 
 static os_lock lock = OS_LOCK_INIT; // guards loaded
 static __typeof__(onnxmem_pack) *loaded;
+static atomic_int loading; // threads that have, or wait for, the lock
+static int abandoned;      // such a thread stayed in the parent of this process
 
-// load returns the function of a library that packs, or NULL with the reason in error. What is
-// loaded stays: Go's runtime cannot be unloaded.
-static __typeof__(onnxmem_pack) *load(const char *library, char *error, size_t room) {
+// The lock is not taken for a fork: who has it loads a library that registers a handler of its own,
+// and glibc 2.28 to 2.35 keep the list of handlers locked while those of a fork run.
+void planner_after_fork_in_child(void) { abandoned |= atomic_load(&loading) > 0; }
+
+// load finds the function of a library that packs, and returns a status. What is loaded stays:
+// Go's runtime cannot be unloaded.
+static int load(const char *library, __typeof__(onnxmem_pack) **pack, char *error, size_t room) {
+	if (abandoned) {
+		snprintf(error, room, "the process is a fork of one that was loading libonnxmem: expected exec after fork");
+		return ONNXMEM_FORKED;
+	}
+	atomic_fetch_add(&loading, 1);
 	os_acquire(&lock);
 	if (!loaded) {
 		void *l = os_open(library, error, room);
 		__typeof__(onnxmem_version) *version = l ? (__typeof__(version))os_symbol(l, "onnxmem_version") : NULL;
-		__typeof__(onnxmem_pack) *pack = l ? (__typeof__(pack))os_symbol(l, "onnxmem_pack") : NULL;
-		if (l && (!version || !pack || strncmp(version(), "0.1.", 4)))
+		__typeof__(onnxmem_pack) *found = l ? (__typeof__(found))os_symbol(l, "onnxmem_pack") : NULL;
+		if (l && (!version || !found || strncmp(version(), "0.1.", 4)))
 			snprintf(error, room, "%s: expected libonnxmem 0.1", library);
 		else
-			loaded = pack;
+			loaded = found;
 	}
-	__typeof__(onnxmem_pack) *pack = loaded;
+	*pack = loaded;
 	os_release(&lock);
-	return pack;
+	atomic_fetch_sub(&loading, 1);
+	return *pack ? ONNXMEM_OK : ONNXMEM_NOT_LOADED;
 }
 
 // recorded is the blocks of a plan, and those in the arena as buffers.
@@ -74,14 +88,16 @@ static int read_plan(onnxmem_session *s, uint64_t plan, struct recorded *r) {
 }
 
 int onnxmem_pack_plan(onnxmem_session *s, uint64_t plan, const char *library, char *error, size_t room) {
-	__typeof__(onnxmem_pack) *pack = load(library, error, room);
-	if (!pack)
-		return 1;
+	__typeof__(onnxmem_pack) *pack;
+	int status = load(library, &pack, error, room);
+	if (status != ONNXMEM_OK)
+		return status;
 	struct recorded r = {0};
-	int status = 0;
 	if (!read_plan(s, plan, &r)) {
-		status = r.count && !r.memory;
-		snprintf(error, room, "no memory for %" PRIu32 " blocks", r.count);
+		if (r.count && !r.memory) {
+			status = ONNXMEM_FAILED;
+			snprintf(error, room, "no memory for %" PRIu32 " blocks", r.count);
+		}
 	} else if (r.inside) {
 		onnxmem_buffers b = {.struct_size = sizeof b, .count = r.inside, .lower = r.lower, .upper = r.upper, .size = r.size, .common_alignment = ALIGNMENT};
 		onnxmem_packed packed;

@@ -876,6 +876,7 @@ static void after_fork_in_child(void) {
 		plan_leave(r->plan);
 	}
 	os_release(&lock);
+	planner_after_fork_in_child();
 }
 
 void memory_init(void) {

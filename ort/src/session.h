@@ -17,4 +17,7 @@ void memory_free(void *bytes);
 // memory_init prepares for fork. It may be called several times.
 void memory_init(void);
 
+// planner_after_fork_in_child notes that nobody goes on to load a planner. memory_init lets a fork call it.
+void planner_after_fork_in_child(void);
+
 #endif

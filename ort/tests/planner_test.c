@@ -1,6 +1,9 @@
 // Tests of packing by libonnxmem: this program has its two functions that the core calls. It prints
 // the test that fails and ends with status 1.
+#include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "../src/plan.h"
 #include "../src/session.h"
@@ -12,7 +15,14 @@
 static int status; // of the next call
 static size_t given;
 
-const char *onnxmem_version(void) { return ONNXMEM_VERSION; }
+static int entered[2], go_on[2]; // pipes; 0: the library does not wait while it is loaded
+
+const char *onnxmem_version(void) {
+	char c = 0;
+	if (entered[1])
+		CHECK(write(entered[1], &c, 1) == 1 && read(go_on[0], &c, 1) == 1);
+	return ONNXMEM_VERSION;
+}
 
 // onnxmem_pack puts each buffer above those before it.
 int onnxmem_pack(const onnxmem_buffers *b, const onnxmem_options *options, int64_t *offsets, onnxmem_packed *packed, int32_t *pools,
@@ -46,24 +56,61 @@ static struct onnxmem_memory memory(onnxmem_session *s) {
 	return m;
 }
 
+struct call {
+	onnxmem_session *session;
+	uint64_t plan;
+};
+
+static void *load(void *of) {
+	struct call *c = of;
+	char error[200];
+	CHECK(onnxmem_pack_plan(c->session, c->plan, "", error, sizeof error) == 0);
+	return NULL;
+}
+
+// fork_while_loading: a child of a fork while another thread loads the library gets a status.
+static void fork_while_loading(void) {
+	char error[200] = "", c = 0;
+	void *kept;
+	struct call call = {.session = onnxmem_session_new(4, 0)};
+	pthread_t thread;
+	call.plan = run(call.session, &kept);
+	memory_free(kept);
+	CHECK(!pipe(entered) && !pipe(go_on) && !pthread_create(&thread, NULL, load, &call));
+	CHECK(read(entered[0], &c, 1) == 1);
+	pid_t child = fork();
+	if (!child) {
+		alarm(20); // a child that hangs ends by a signal
+		int got = onnxmem_pack_plan(call.session, call.plan, "", error, sizeof error);
+		_exit(got == ONNXMEM_FORKED && strstr(error, "exec") ? 0 : 1);
+	}
+	int ended;
+	CHECK(waitpid(child, &ended, 0) == child && ended == 0);
+	CHECK(write(go_on[1], &c, 1) == 1 && !pthread_join(thread, NULL));
+	onnxmem_session_close(call.session);
+}
+
 int main(void) {
 	char error[200];
 	void *kept;
 	test = "planner";
+	memory_init();
 	for (int outputs = 0; outputs < 2; outputs++) {
 		onnxmem_session *s = onnxmem_session_new(4, outputs);
 		uint64_t plan = run(s, &kept), offsets[3];
 		memory_free(kept);
 		if (!outputs) {
-			CHECK(onnxmem_pack_plan(s, plan, "/nonexistent.so", error, sizeof error) == 1 && strstr(error, "nonexistent"));
+			CHECK(onnxmem_pack_plan(s, plan, "/nonexistent.so", error, sizeof error) == ONNXMEM_NOT_LOADED && strstr(error, "nonexistent"));
 			CHECK(memory(s).lower_bound_bytes != 64);
+			fork_while_loading();
 		}
+		strcpy(error, "untouched");
+		CHECK(onnxmem_pack_plan(s, plan + 100, "/nonexistent.so", error, sizeof error) == 0); // the plan is gone, the library is there
+		CHECK(!strcmp(error, "untouched") && memory(s).lower_bound_bytes != 64);
 		status = ONNXMEM_FORKED;
 		CHECK(onnxmem_pack_plan(s, plan, "", error, sizeof error) == ONNXMEM_FORKED && !strcmp(error, "as it was told"));
 		CHECK(memory(s).lower_bound_bytes != 64);
 		status = ONNXMEM_OK;
-		CHECK(onnxmem_pack_plan(s, plan + 100, "", error, sizeof error) == 0); // it is gone
-		CHECK(memory(s).lower_bound_bytes != 64);
 		CHECK(onnxmem_pack_plan(s, plan, "", error, sizeof error) == 0 && given == 2 + (size_t)outputs);
 		CHECK(onnxmem_offsets(s, plan, offsets, 3) == 3 && offsets[0] == 0 && offsets[1] == 5056);
 		CHECK(offsets[2] == (outputs ? 5056 + 70016 : OUTSIDE));

@@ -143,6 +143,18 @@ class Record(Case):
         self.assertEqual((ours.memory["packed_plans"], ours.memory["misses"]), (1, 0))
         self.assertEqual(ours.memory["arena_bytes"], ours.memory["lower_bound_bytes"])
 
+    def test_a_planner_that_cannot_be_loaded_is_named(self) -> None:
+        script = f"import sys; sys.path[:0] = {sys.path!r}\n" + (
+            "import numpy, onnxmem_ort; s = onnxmem_ort.InferenceSession(sys.stdin.buffer.read(), least_saving=0)\n"
+            "s._saves = lambda core: True\n"
+            "s.run(None, {'x': numpy.ones((100, 64), 'f')})\n"
+            "print(s.wait(60), s.memory['packed_plans'])"
+        )
+        with environment(ONNXMEM_LIBRARY="/nonexistent.so"):  # a process of its own: this one may have loaded another
+            done = subprocess.run([sys.executable, "-c", script], input=CHAIN, capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, b"True 1"), done.stderr)
+        self.assertRegex(done.stderr.decode(), "RuntimeWarning: .* what ONNXMEM_LIBRARY names cannot be loaded: libonnxmem: .*nonexistent")
+
     def test_off_is_the_runtime_alone(self) -> None:
         plain, ours = self.pair(CHAIN, arena="off")
         self.same(plain, ours, rows(9))

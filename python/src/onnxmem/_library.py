@@ -142,12 +142,13 @@ class Limited(ctypes.Structure):
 
 _loaded: ctypes.CDLL | None = None
 _missing = False  # it was looked for
+_loading = False
 _forked = False
 
 
 def _in_child() -> None:
     global _loaded, _forked
-    if _loaded is not None:
+    if _loaded is not None or _loading:
         _loaded, _forked = None, True
 
 
@@ -162,7 +163,7 @@ def library() -> ctypes.CDLL | None:
     It is the file that the environment variable ONNXMEM_LIBRARY names, else the one in this
     package, which some wheels have. NotInstalled says that the named one cannot be loaded.
     """
-    global _loaded, _missing, _forked
+    global _loaded, _missing, _loading, _forked
     if _loaded is not None or _missing or _forked:
         return _loaded
     name = {"win32": "onnxmem.dll", "darwin": "libonnxmem.dylib"}.get(sys.platform, "libonnxmem.so")
@@ -172,6 +173,7 @@ def library() -> ctypes.CDLL | None:
         _missing = True
         return None
     try:
+        _loading = True  # a child of a fork by another thread has half of it
         _loaded = ctypes.CDLL(os.path.abspath(path))
         _loaded.onnxmem_version.restype = ctypes.c_char_p
         _loaded.onnxmem_free.restype = None
@@ -184,6 +186,8 @@ def library() -> ctypes.CDLL | None:
         _loaded, _missing = None, True
         if named:
             raise NotInstalled(f"{path}, which {VARIABLE} names: {e}") from e
+    finally:
+        _loading = False
     return _loaded
 
 

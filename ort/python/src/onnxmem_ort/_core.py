@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ._library import NEVER, OUTSIDE, Figures, library
 
 
-_NOT_LOADED, _FORKED = 1, 4
+_NOT_LOADED, _FORKED = -1, 4  # ONNXMEM_NOT_LOADED and ONNXMEM_FORKED
 
 
 class Block(NamedTuple):
@@ -84,11 +84,14 @@ class Core:
         return bool(self._library.onnxmem_place(self._handle, plan, numbers, len(offsets), arena_bytes, lower_bound_bytes))
 
     def pack(self, plan: int, library: str) -> bool:
-        """Pack a plan by libonnxmem; False where that cannot be: in a fork, or if it cannot be loaded."""
+        """Pack a plan by libonnxmem; False in a fork, where it cannot. OSError says why it cannot be loaded."""
         error = ctypes.create_string_buffer(1000)
         status = int(self._library.onnxmem_pack_plan(self._handle, plan, os.fsencode(library), error, len(error)))
-        if status not in (0, _NOT_LOADED, _FORKED):
-            raise RuntimeError(f"libonnxmem: {error.value.decode(errors='replace')}")
+        reason = f"libonnxmem: {error.value.decode(errors='replace')}"
+        if status == _NOT_LOADED:
+            raise OSError(reason)
+        if status not in (0, _FORKED):
+            raise RuntimeError(reason)
         return status == 0
 
     def packing(self, more: int) -> None:

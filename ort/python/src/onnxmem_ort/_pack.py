@@ -13,6 +13,9 @@ import weakref
 from ._core import Block, Core
 from ._library import OUTSIDE
 
+#: This variable names another libonnxmem, as for the package onnxmem.
+VARIABLE = "ONNXMEM_LIBRARY"
+
 #: Offsets are multiples of this: ONNX Runtime's kernels expect it.
 ALIGNMENT = 64
 
@@ -22,7 +25,7 @@ def planner() -> str | None:
 
     It is what ONNXMEM_LIBRARY names, or a file of the package onnxmem, which is not imported for that.
     """
-    named = os.environ.get("ONNXMEM_LIBRARY")
+    named = os.environ.get(VARIABLE)
     if named:
         return os.path.abspath(named)
     found = importlib.util.find_spec("onnxmem")
@@ -34,8 +37,12 @@ def planner() -> str | None:
 def pack(core: Core, plan: int) -> None:
     """Pack the blocks of a plan, and replace its offsets."""
     library = planner()
-    if library is not None and core.pack(plan, library):
-        return
+    try:
+        if library is not None and core.pack(plan, library):
+            return
+    except OSError as e:
+        if os.environ.get(VARIABLE):  # else the command does the same work, as where there is no library
+            warnings.warn(f"onnxmem_ort: the command packs, since what {VARIABLE} names cannot be loaded: {e}", RuntimeWarning, stacklevel=1)
     import onnxmem  # 3 MiB that a session does not need otherwise
 
     blocks = core.blocks(plan)
