@@ -8,7 +8,7 @@
  * Same input, same answer, on any machine with any number of cores, unless a time limit or a
  * cancellation ends the search (`ended`). All functions may be called from any number of threads
  * at once. They open no file, read no environment, print nothing and keep no pointer of the
- * caller. A child made by fork without exec gets ONNXMEM_FORKED (docs/library.md).
+ * caller. A child made by fork without exec gets ONNXMEM_FORKED (docs/library-process.md).
  *
  * Structs that you fill begin with their size: set struct_size to sizeof and the rest to zero; a
  * field of zero or NULL is left out. Later versions add functions, and fields at the end of these
@@ -33,8 +33,8 @@ extern "C" {
 #endif
 
 /* Every function that can fail returns a status, and writes why into `error`, a text of at
- * most error_bytes with its final 0 (NULL: nowhere). The first three are exit statuses of the
- * command. Without ONNXMEM_OK, results are undefined and hold nothing to be freed. */
+ * most error_bytes with its final 0 (NULL: nowhere). 0 to 3 are exit statuses of the command,
+ * too. Without ONNXMEM_OK, results are undefined and hold nothing to be freed. */
 enum onnxmem_status {
 	ONNXMEM_OK = 0,
 	ONNXMEM_FAILED = 1,  /* verify: not valid; else: no memory for the result */

@@ -319,6 +319,24 @@ static void run_latency(void) {
 
 /* ---- what is refused ---- */
 
+/* must_end: what has no answer yet when it is ended says so: open pools, and verifications. */
+static void must_end(void) {
+	static const volatile int32_t raised = 1;
+	int64_t lower[] = {0, 0}, upper[] = {1, 2}, size[] = {4, 2}, capacity[] = {4, -1}, begin[] = {0, 1}, offsets[2], peak, bound;
+	int32_t anywhere[] = {-1, -1}, producer[] = {0}, consumer[] = {1}, in_order[] = {0, 1};
+	onnxmem_packed packed[2];
+	int32_t pools[2];
+	onnxmem_options o = {.struct_size = sizeof o, .cancel = &raised};
+	onnxmem_buffers b = {.struct_size = sizeof b, .count = 2, .lower = lower, .upper = upper, .size = size, .pool_count = 2, .pool_capacity = capacity, .pool = anywhere};
+	onnxmem_graph g = {.struct_size = sizeof g, .node_count = 2, .tensor_count = 1, .size = size, .producer = producer, .consumer_begin = begin, .consumer = consumer};
+	EXPECT(ONNXMEM_ENDED, "ended before", pack(&b, &o, offsets, packed, pools, NULL, error, sizeof error));
+	EXPECT(ONNXMEM_ENDED, "ended before", verify_order(&g, &o, in_order, NULL, 0, NULL, error, sizeof error));
+	EXPECT(ONNXMEM_ENDED, "ended before", verify_limit(&g, &o, in_order, 2, NULL, 0, &peak, &bound, error, sizeof error));
+	CALL(pack, &b, NULL, offsets, packed, pools, NULL);
+	CALL(verify_order, &g, NULL, in_order, NULL, 0, NULL);
+	CALL(verify_limit, &g, NULL, in_order, 2, NULL, 0, &peak, &bound);
+}
+
 static void run_errors(void) {
 	int64_t lower[] = {0, 3}, upper[] = {1, 3}, size[] = {4, 2}, offsets[2];
 	int32_t pool[] = {0, -1};
@@ -376,6 +394,7 @@ static void run_errors(void) {
 	g.consumer = (int32_t *)mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	begin[0] = 0;
 	EXPECT(ONNXMEM_FAULT, "a fault of onnxmem", order_nodes(&g, NULL, order, &ordered, error, sizeof error));
+	must_end();
 	puts("refused");
 }
 

@@ -62,6 +62,7 @@ func measured(ctx context.Context, c *core.Problem, n int) (v Verdict, err error
 		return v, fmt.Errorf("the sizes together exceed an int64")
 	}
 	for k := range n {
+		c.Poll()
 		v.Bound = max(v.Bound, c.AtNode(int32(k)))
 	}
 	if n == 0 {
