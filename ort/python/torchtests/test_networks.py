@@ -84,8 +84,9 @@ def check_inductor(case: unittest.TestCase, network: Network) -> None:
             settings.rounded(Rounded(network.name, limit, report, distances[limit], beside, measured[limit], compiled.seconds[limit]))
             case.assertLess(distances[limit], _ROUNDING if beside is None else _BESIDE * beside)
             assert report.kernels_bytes is not None and report.limit_bytes is not None
-            # Kernels above the limit are never silent.
-            case.assertTrue(report.kernels_bytes <= report.limit_bytes or compiled.warnings[limit], report)
+            # Kernels above the limit are never silent, by Inductor's account nor by the profiler.
+            most = max(report.kernels_bytes, measured[limit].tensors)
+            case.assertTrue(most <= report.limit_bytes or compiled.warnings[limit], (report, measured[limit]))
 
 
 class _Networks(unittest.TestCase):

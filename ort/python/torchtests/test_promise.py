@@ -10,7 +10,7 @@ import unittest
 import unittest.mock
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, Optional
 
 os.environ.setdefault("ONNXMEM_PLANS", "")
 
@@ -178,17 +178,19 @@ class TestPromise(unittest.TestCase):
 
     def test_the_best_of_several_plans(self) -> None:
         """The plan whose kernels need least is compiled where none meets the limit, also where no plan leaves more room."""
-        for needs, best in (
+        needed: tuple[tuple[list[Optional[int]], int], ...] = (
             ([1100, 1080, 1090, 1070], 3),
             ([1100, 1080, 1090, 1085], 1),
             ([1100, 1080, 1090, None], 1),
             ([1100, None], 0),
             ([1100, 990], 1),
             ([1100, 5000, 1100, 1100], 0),
-        ):
-            asked, spares = onnxmem_torch.Partitioner("60%"), list[int]()
+        )
+        for needs, best in needed:
+            asked = onnxmem_torch.Partitioner("60%")
+            spares: list[int] = []
 
-            def attempt() -> int:
+            def attempt(asked: onnxmem_torch.Partitioner = asked, spares: list[int] = spares, needs: list[Optional[int]] = needs) -> int:
                 if not asked._again:
                     return spares.index(asked.spare)
                 spares.append(asked.spare)
@@ -206,7 +208,7 @@ class TestPromise(unittest.TestCase):
     def test_keywords_of_torch_compile(self) -> None:
         """A limit takes what torch.compile takes for Inductor."""
         torch._dynamo.reset()
-        options: dict[str, Any] = {"mode": "max-autotune-no-cudagraphs", "dynamic": False}
+        options: dict[str, Any] = {"options": {"max_autotune": False, "guard_filter_fn": lambda guards: [True] * len(guards)}, "dynamic": False}
         if "name" in inspect.signature(torch.compile).parameters:
             options["name"] = "step"
         model = onnxmem_torch.compile(nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)), limit="90%", **options)

@@ -7,7 +7,7 @@ leaves that much room below the limit, and so on, as often as the kernels need l
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 import torch
 import torch._functorch.config
@@ -61,33 +61,34 @@ def compiled(partitioner: Partitioner, attempt: Callable[[], Result]) -> Result:
     The backward pass is lowered with the forward pass, and not when it runs first, since
     another plan is one of both.
     """
-    tried: dict[int, Exceeded] = {}  # by the room that was left to kernels
+    tried: dict[int, Exceeded] = {}  # by the room that was left to kernels, in bytes
     spare = missed = 0
     # Where updates lie in the graph is known only until a forward pass is compiled.
     with partitioner.one_key(), torch._functorch.config.patch(force_non_lazy_backward_lowering=True):
         while True:
             last = spare in tried
             try:
-                with partitioner.leaving(spare, last):
+                with partitioner.leaving(spare, len(tried), last):
                     return attempt()
             except Exception as e:
-                found = None if last else exceeded(e)
-                if found is None:
+                found = exceeded(e)
+                if last or (found is None and not tried):
                     raise
-            if isinstance(found, Exceeded):
-                tried[spare] = found
+            if found is not None:
+                tried[spare] = found.with_traceback(None)
             best = min(tried, key=lambda s: tried[s].needed)
             least = tried[best]
+            over = least.needed - least.limit
             missed = 0 if best == spare else missed + 1
-            spare = least.limit - least.planned + (1 + missed) * (least.needed - least.limit)
-            if isinstance(found, NoRoom) or len(tried) == _ATTEMPTS or spare >= least.limit or spare in tried:
+            spare = max(best, least.limit - least.planned) + (1 + missed) * over
+            if found is None or len(tried) == _ATTEMPTS or spare >= least.limit or spare in tried:
                 spare = best
 
 
-def exceeded(error: BaseException) -> Union[None, Exceeded, NoRoom]:
-    """Return the error that asks for another plan, which torch wraps; None if it is another one."""
+def exceeded(error: BaseException) -> Optional[Exceeded]:
+    """Return the error that says that kernels exceed the limit, which torch wraps; None if it is another."""
     seen: Optional[BaseException] = error
-    while seen is not None and not isinstance(seen, (Exceeded, NoRoom)):
+    while seen is not None and not isinstance(seen, Exceeded):
         seen = getattr(seen, "inner_exception", None) or seen.__cause__
     return seen
 
@@ -100,4 +101,7 @@ def _like(gm: fx.GraphModule) -> fx.GraphModule:
             new._dynamo_source = old._dynamo_source
     like.__dict__.update({name: value for name, value in gm.__dict__.items() if name not in like.__dict__})
     like.meta = dict(gm.meta)
+    for name, child in gm.named_children():
+        if isinstance(child, fx.GraphModule) and hasattr(like, name):
+            setattr(like, name, _like(child))
     return like

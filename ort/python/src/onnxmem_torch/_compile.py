@@ -85,7 +85,8 @@ def compile(
     What cannot be planned takes PyTorch's own partitioner, with a warning that says why; a
     limit that no plan meets gives the smallest plan, with a warning. strict raises instead.
     Inductor's kernels may need more than was planned, by its own account of them: then smaller
-    plans are tried, and if none will do, a warning says so. reports() has the figures. Where Inductor's cache is off or cannot take a graph, torch
+    plans are tried, and if none will do, a warning says so. For that, the backward pass is compiled
+    with the forward pass. reports() has the figures. Where Inductor's cache is off or cannot take a graph, torch
     wraps this LimitError in an InductorError, as its inner_exception.
     """
     size, _ = parse(limit)
@@ -130,9 +131,11 @@ def _compiled(model: Any, backend: str, partitioner: Partitioner, options: dict[
             given = given if own else {**inductor_pass(partitioner.effort, partitioner).options(), **given}
         if partitioner.limit is None:
             return torch.compile(model, backend="inductor", options=given, **options)
+        if options.get("mode"):  # as torch.compile does, where options are given
+            raise RuntimeError(f"mode={options['mode']!r}: expected options=, such as torch._inductor.list_mode_options gives")
         guards = {name: given.pop(name) for name in ("guard_filter_fn",) if name in given}
         names = {name: options.pop(name) for name in ("name",) if name in options}
-        inner = torch._TorchCompileInductorWrapper(options.pop("mode", None), given, options.get("dynamic"), **names)
+        inner = torch._TorchCompileInductorWrapper(None, given, options.get("dynamic"), **names)
         return torch.compile(model, backend=Again(inner, partitioner), options=guards or None, **options)
     if backend == "aot_eager":
         return torch.compile(model, backend=aot_eager(partitioner), **options)

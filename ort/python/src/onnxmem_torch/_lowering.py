@@ -33,6 +33,8 @@ class Lowering:
 
     #: What was planned.
     report: Optional[Report] = None
+    #: How many plans of the graph were tried before: of one that was, the forward pass may be in Inductor's cache.
+    attempt = 0
     #: The peaks of the passes, once they are lowered.
     forward_bytes: Optional[int] = None
     backward_bytes: Optional[int] = None
@@ -90,7 +92,7 @@ def mark(number: int, lowering: Lowering, forward: fx.GraphModule, backward: fx.
     Equal graphs that are planned for another room are told apart by Inductor's cache.
     """
     for part in (forward, backward):
-        part.meta[_ROOM] = repr((lowering.room(part is backward), lowering.held))
+        part.meta[_ROOM] = repr((lowering.room(part is backward), lowering.held, lowering.attempt))
         for n in part.graph.nodes:
             n.meta[_MARK] = number
 

@@ -6,10 +6,12 @@ code of an order of kernels; its estimate of an order's peak counts both buffers
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 from torch._inductor import config, ir
+from torch._inductor.codegen.common import BackendFeature
 from torch._inductor.virtualized import V
 
 from ._split import inside, units
@@ -22,7 +24,7 @@ def overwritten(kernel: Any, result: Callable[[str], bool]) -> list[tuple[str, l
     in the same kernel. Whether another kernel still reads it depends on the order. result says
     whether a buffer is one of the graph's results.
     """
-    if not config.inplace_buffers:
+    if not config.inplace_buffers or config.combo_kernels or not V.graph.has_feature(kernel.get_device(), BackendFeature.INPLACE_BUFFERS):
         return []
     several = units(kernel)
     if len(several) != 1 or any(not _loop(n) for n in several[0]):
@@ -30,10 +32,12 @@ def overwritten(kernel: Any, result: Callable[[str], bool]) -> list[tuple[str, l
     removed = {b.get_name() for b in inside(kernel)}
     found = []
     for loop in several[0]:
+        # Inductor takes the first that it can. What a loop before makes for this one alone has no buffer, but takes one then.
+        reads = itertools.takewhile(lambda name: name not in removed, [d.name for d in loop.read_writes.reads])
+        inputs = [a for name in reads for a in [loop.scheduler.name_to_buf.get(name)] if a is not None and not result(name)]
         for b in loop.get_outputs():
             if b.get_name() not in removed and _allocated(b):
-                others = [a for d in loop.read_writes.reads for a in [loop.scheduler.name_to_buf.get(d.name)] if a is not None and not result(d.name)]
-                others = [a for a in others if _allocated(a) and _same_size(a, b) and _last(a, loop, several[0])]
+                others = [a for a in inputs if _allocated(a) and _same_size(a, b) and _last(a, loop, several[0])]
                 if others:
                     found.append((b.get_name(), [a.get_name() for a in others]))
     return found
@@ -50,7 +54,7 @@ def _allocated(b: Any) -> bool:
     node = b.node
     if not isinstance(node, (ir.ComputedBuffer, ir.ExternKernelOut)) or type(node.get_output_spec()) is not ir.FixedLayout:
         return False
-    if b.get_name() in V.graph.never_reuse_buffers or b.get_name() in V.graph.removed_buffers:
+    if any(b.get_name() in getattr(V.graph, kept, ()) for kept in ("never_reuse_buffers", "never_reuse_but_free_buffers", "removed_buffers")):
         return False
     return bool(node.should_allocate()) and not node.get_inputs_that_alias_output() and not node.get_mutation_names()
 
@@ -62,9 +66,12 @@ def _same_size(a: Any, b: Any) -> bool:
 
 
 def _last(a: Any, loop: Any, several: list[Any]) -> bool:
-    """Whether the loops of a kernel read a buffer at one place, and but for one of them before that one."""
+    """Whether the loops of a kernel read a buffer at one place, and but for one of them before that one.
+
+    What only has to run behind the buffer counts for Inductor as a reader, and for the account not.
+    """
     uses = [u for u in a.users if u.node is loop]
-    if len(uses) != 1 or not uses[0].can_inplace:
+    if len(uses) != 1 or not uses[0].can_inplace or any(u.is_weak and u.node.get_name() not in loop.ancestors for u in a.users):
         return False
     within = [n for n in several if n is not loop and any(u.node is n for u in a.users)]
     places = {d for n in (*within, loop) for d in n.read_writes.reads_and_writes() if d.name == a.get_name()}

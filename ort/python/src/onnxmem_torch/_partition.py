@@ -17,7 +17,7 @@ import torch._functorch.config
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
-from ._again import Exceeded, exceeded
+from ._again import Exceeded
 from ._curve import mib
 from ._keep import keep_all
 from ._limit import Limit, LimitError, PlanWarning, Report, parse, parse_extra
@@ -71,6 +71,8 @@ class Partitioner(CustomPartitionerFn):
         self.gradients: Optional[Callable[[], int]] = None
         #: Bytes of the limit that plans leave to kernels which need more than was planned.
         self.spare = 0
+        #: How many plans of the graph were tried before.
+        self._attempt = 0
         #: Whether another plan may be tried where kernels need more than the limit.
         self._again = False
         self._kept_key: Optional[bytes] = None
@@ -94,25 +96,36 @@ class Partitioner(CustomPartitionerFn):
     @contextmanager
     def one_key(self) -> Iterator[None]:
         """Have one key for all plans of a graph: only the last of them is compiled to its end, and kept."""
-        self._kept_key = self.uuid()
+        self._kept_key = _hash(f"again {self.uuid().hex()}")
         try:
             yield
         finally:
             self._kept_key = None
 
     @contextmanager
-    def leaving(self, spare: int, last: bool) -> Iterator[None]:
-        """Plan so that spare bytes of the limit are left; unless last, kernels that exceed it raise Exceeded, and the plan is forgotten."""
+    def leaving(self, spare: int, attempt: int, last: bool) -> Iterator[None]:
+        """Plan so that spare bytes of the limit are left, as one of several attempts.
+
+        Unless it is the last, kernels that exceed the limit raise Exceeded, and the plan is forgotten.
+        """
         count = len(self.reports)
-        self.spare, self._again = spare, not last
+        self.spare, self._attempt, self._again = spare, attempt, not last
         try:
             yield
-        except Exception as e:
-            if not last and exceeded(e) is not None:
+            for r in self.reports[count:]:  # one pass may be from a cache
+                self._exceeds(r)
+        except Exception:
+            if not last:
                 del self.reports[count:]
             raise
         finally:
-            self.spare, self._again = 0, False
+            self.spare, self._attempt, self._again = 0, 0, False
+
+    def _exceeds(self, report: Report) -> None:
+        """Raise Exceeded for kernels above the limit if another plan may be tried."""
+        limit, needed = report.limit_bytes, report.kernels_bytes
+        if self._again and limit is not None and needed is not None and needed > limit and not report.warning:
+            raise Exceeded(needed, report.peak_bytes, limit)
 
     def __call__(
         self,
@@ -132,7 +145,7 @@ class Partitioner(CustomPartitionerFn):
         except LimitError:
             raise
         except Exception as e:
-            if self.strict:
+            if self.strict or self.spare:
                 raise
             what = str(e) if isinstance(e, Unsupported) else f"{type(e).__name__}: {e}"
             self._warn(f"{what}: PyTorch's min-cut partitions this graph", what)
@@ -140,7 +153,7 @@ class Partitioner(CustomPartitionerFn):
         self.reports.append(report)
         if compiler == "inductor":
             lowering = Lowering(parts[0], parts[1], num_fwd_outputs)
-            lowering.report = report
+            lowering.report, lowering.attempt = report, self._attempt
             mark(len(self._lowerings), lowering, *parts)
             self._lowerings[len(self._lowerings)] = lowering
         if report.warning:
@@ -168,7 +181,9 @@ class Partitioner(CustomPartitionerFn):
         self.reports[:] = [report if r is before else r for r in self.reports]
         if report.limit_bytes and needed > report.limit_bytes and not report.warning:
             if self._again:
-                raise Exceeded(needed, report.peak_bytes, report.limit_bytes)
+                if lowering.backward_bytes is not None:  # else that of the backward pass follows, or is in a cache
+                    self._exceeds(report)
+                return
             text = f"Inductor's kernels need {mib(needed)}, above the limit of {mib(report.limit_bytes)}, by its own account"
             text = f"{text}; the plan has {mib(report.peak_bytes)}"
             if self.strict:
