@@ -76,10 +76,10 @@ test: ## run the tests; ends with a list of skipped tests and the reasons
 	@# does, without cgo: with it, vm, cmd/onnxmem and what imports them are compiled again.
 	@GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 go test -vet=off -json ./vm ./vm/internal/gpu ./cmd/onnxmem ./passes ./plan/verify ./vm/internal/kernel ./... | go run ./internal/testreport
 
-SWEEPS := ^Test(AgainstTheOptimum|AliasesOfRandomModels|FoldedProductsBesideSlices|FoldedZoo|Frontier|BatchIsKilled|Core|SecondOpinion|CompactSlices|CompactTraining|SlicedTraining|SlicedTrainingWithRecomputation|DeviceTraining|DevicePrecision|TensorTiles|DevicePlans|DeviceNodeTests|BuiltInsStayOnDevice|GuardedLightNetworks|Tampered|SlicedNetworks|SlicesMutated|Pools|Limit|PlansAreAccepted|SlicesAndRecomputation|BoundsOfSlicesByBruteForce|LargeNetworksAreProven|MoreEffortIsNeverWorse|MorePermissionsAreNoWorse|PairsAreNeverWorse|Installed|Reproducible|StaticCommand|RuntimeInstalled|BoundsOfAttentionInPieces|OnFake|AgainstReference|ConvolutionsByLibrary|Mutants|RandomGradients|RandomCorners|SingleLimits|Trials|PairsOfOptions)$$
+SWEEPS := ^Test(AgainstTheOptimum|AliasesOfRandomModels|FoldedProductsBesideSlices|FoldedZoo|Frontier|BatchIsKilled|Core|SecondOpinion|CompactSlices|CompactTraining|SlicedTraining|SlicedTrainingWithRecomputation|DeviceTraining|DevicePrecision|TensorTiles|DevicePlans|DeviceNodeTests|BuiltInsStayOnDevice|GuardedLightNetworks|Tampered|SlicedNetworks|SlicesMutated|Pools|Limit|PlansAreAccepted|SlicesAndRecomputation|BoundsOfSlicesByBruteForce|LargeNetworksAreProven|MoreEffortIsNeverWorse|MorePermissionsAreNoWorse|PairsAreNeverWorse|Installed|Reproducible|StaticCommand|RuntimeInstalled|BoundsOfAttentionInPieces|OnFake|AgainstReference|ConvolutionsByLibrary|Mutants|RandomGradients|RandomCorners|SingleLimits|Trials|PairsOfOptions|Zones)$$
 
 # As in make test, those that take longest begin first.
-SWEEP_PACKAGES := ./passes ./passes/internal/limits ./plan/verify ./internal/trial ./vm ./vm/internal/gpu ./internal/wheels ./ort ./vm/internal/exec ./schedule ./bench/gpu ./cmd/onnxmem ./schedule/budget ./autodiff
+SWEEP_PACKAGES := ./passes ./passes/internal/limits ./plan/verify ./internal/trial ./vm ./vm/internal/gpu ./internal/wheels ./ort ./vm/internal/exec ./schedule ./bench/gpu ./cmd/onnxmem ./schedule/budget ./autodiff ./internal/proof
 
 # Those of which make sweeps does all that make test does. The other two plan other networks,
 # or with another effort.

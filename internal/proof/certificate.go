@@ -89,6 +89,9 @@ func (c *Claim) search() error {
 	if len(leave) > maxSet {
 		return fmt.Errorf("%s, and %d nodes leave the zones of states that prove it: expected at most %d", rests, len(leave), maxSet)
 	}
+	if !slices.ContainsFunc(list, func(z model.Zone) bool { return len(z.In) == 0 }) {
+		return fmt.Errorf("%s, and no zone of states that was found to prove it has the first state", rests)
+	}
 	c.Formula = model.EncodeZones(c.Problem, list)
 	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/onnxmem/onnxmem/internal/proof/model"
 )
 
-// zones derives of each zone that the state before the step is not in it, from the last to the
-// first. In a zone, one node of its Out runs, since the step leaves it. Such a node either leads
+// zones derives of each zone that the state before the step is not in it, from the first of the
+// list to the last. In a zone, one node of its Out runs, since the step leaves it. Such a node either leads
 // to another zone, or a sum shows that its load is not below the bound.
 func (r *refuter) zones() error {
 	for _, z := range r.f.Zones {

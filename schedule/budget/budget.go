@@ -47,7 +47,7 @@ type Options struct {
 	Quick func(ctx context.Context) [][]int32
 
 	// Single says that few limits will be asked for, each by itself. Where layers repeat, default effort then searches
-	// near each of them alone. That is quicker, but a larger limit may cost more.
+	// near each of the first three alone. That is quicker for one, but a larger limit may cost more.
 	Single bool
 
 	without []string // parts of the search to leave out, by name: for the ablation
@@ -241,10 +241,11 @@ func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
 		s.fast(w, limits)
 	} else if slices.ContainsFunc(limits, func(l int64) bool { return l < s.best }) {
 		single := len(limits) == 1
-		if single && s.Single() && !s.asked[limits[0]] {
-			s.planNear(w, limits[0])
+		served := single && s.asked[limits[0]]
+		if single && s.Single() && !served {
+			served = s.planNear(w, limits[0])
 		}
-		if served := single && s.asked[limits[0]] && s.archive.cheapest(limits[0]) != nil; !s.filled && !served {
+		if !s.filled && !(served && s.archive.cheapest(limits[0]) != nil) {
 			s.fill(w)
 		}
 		if single {

@@ -121,6 +121,24 @@ func TestSingleLimits(t *testing.T) {
 	}
 }
 
+// A solver of few limits fills the archive where copies are found, but none can be left out: fast effort alone does not
+// serve a limit.
+func TestSingleWithoutFewer(t *testing.T) {
+	s, peak := solver(t, readData(t, "vit_b_16-train-bs32"), Options{Part: 10000, Single: true})
+	if !s.findCopies() {
+		t.Fatal("no copies found")
+	}
+	for i := range s.copies.TensorRole {
+		s.copies.TensorRole[i] = -1 // nothing stands for what the next copy reads
+	}
+	if !s.Single() || s.newFewer() != nil {
+		t.Fatal("expected enough copies, but none to leave out")
+	}
+	if x := s.Solve(context.Background(), peak/2); x.Feasible != Found || !s.filled {
+		t.Errorf("%v, the archive is filled: %v; expected both", x.Feasible, s.filled)
+	}
+}
+
 // An impossible limit is answered with the lowest plan near the bound, not with the peak without a limit.
 func TestLowestOfLayersAlike(t *testing.T) {
 	p := readData(t, "vit_b_16-train-bs32")

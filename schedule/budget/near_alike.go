@@ -8,7 +8,7 @@ import (
 
 const (
 	nearPart   = 4 // planNear fills the archive for the limits of the grid that are at most that part of a limit away
-	mostSingle = 3 // limits for which that is done; then one archive for all is cheaper
+	mostSingle = 3 // limits for which that is done: as many take the time of one archive for all, which the next one fills
 )
 
 // Single reports whether the next limit that is asked for by itself will be planned without an archive for all limits.
@@ -19,21 +19,22 @@ func (s *Solver) Single() bool {
 
 // planNear plans one limit as fast effort does, and then as fillAlike does for all limits, but only for those of the grid
 // that lie near it. On Llama-3-8B's step this takes a third of the time, and at most limits the plan is cheaper: the
-// smaller problem has fewer limits to share its work.
-func (s *Solver) planNear(w *work, limit int64) {
+// smaller problem has fewer limits to share its work. It reports whether it did so: not where the limit is impossible,
+// or no copies can be left out.
+func (s *Solver) planNear(w *work, limit int64) bool {
 	first := newChainer(newSweep(s.lines[0], w))
 	first.limit = s.best
 	s.bound.asked = []int64{limit}
 	s.prove(w, first, s.bound.asked, s.effort(boundWork))
 	s.bound.asked = nil
 	if _, o := s.bound.at(limit); o != nil {
-		return
+		return false
 	}
 	s.setAsked(limit)
 	s.planQuick(w, limit)
 	f := s.newFewer()
 	if f == nil {
-		return
+		return false
 	}
 	all := s.chainers(w)
 	grid := s.gridNear(limit)
@@ -46,6 +47,7 @@ func (s *Solver) planNear(w *work, limit int64) {
 	i := slices.Index(grid, limit)
 	s.pruneLowerFor(all, grid[i:], 1)
 	s.tighten(w, all, limit, uint64(i))
+	return true
 }
 
 // gridNear returns a limit and those of the grid near it, descending, without those that are proven to be impossible.

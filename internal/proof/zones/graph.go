@@ -18,6 +18,7 @@ type graph struct {
 	written       []tensor  // over parameters: readers may run before the maker
 	made, read    [][]int32 // by node: tensors
 	always        int64     // bytes that are live in every state
+	first         int64     // bytes that are live at the first step alone: of inputs that nobody reads
 	trans         []int64   // by node: its work, and what it makes
 	atOnce        [][]tensor
 	pairs         [][]pair
@@ -70,6 +71,9 @@ func newGraph(p *model.Problem, least int64) *graph {
 		readers = slices.DeleteFunc(readers, func(r int32) bool { return r == t.Maker })
 		if t.Maker >= 0 {
 			g.trans[t.Maker] += t.Bytes
+		}
+		if t.Maker < 0 && len(t.Readers) == 0 && !t.Output {
+			g.first += t.Bytes
 		}
 		if t.Output || len(readers) > 0 {
 			add(tensor{t.Bytes, t.Maker, readers, t.Output})

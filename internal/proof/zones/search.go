@@ -125,15 +125,20 @@ func (s *search) run() (list []model.Zone, err error) {
 			err = x
 		}
 	}()
-	if s.explore(newSet(s.n), newSet(s.n), -1) {
+	explore := s.explore
+	if s.first > 0 {
+		explore = s.exploreFirst
+	}
+	if explore(newSet(s.n), newSet(s.n), -1) {
 		return nil, errOrder
 	}
 	return s.needed(), nil
 }
 
-// needed are the zones that are reached from the last one, which has the first state.
+// needed are the zones that are reached from the one that the search met at its end, which has the
+// first state. It need not be the last that was added.
 func (s *search) needed() (list []model.Zone) {
-	need := []int{len(s.zones) - 1}
+	need := []int{s.met}
 	seen := map[int]bool{need[0]: true}
 	for k := 0; k < len(need); k++ {
 		z := &s.zones[need[k]]
@@ -364,8 +369,10 @@ func (s *search) explore(low, open set, target int64) bool {
 				s.back(since)
 				return false
 			}
-			low = slices.Clone(low)
-			low.and(s.zones[i].low)
+			both := slices.Clone(low)
+			if both.and(s.zones[i].low); s.first == 0 || both.count() > 0 {
+				low = both
+			}
 		}
 		if s.states++; s.states > s.max || s.c.work > maxWork {
 			panic(errMany)
@@ -387,6 +394,25 @@ func (s *search) explore(low, open set, target int64) bool {
 			return true
 		}
 	}
+}
+
+// exploreFirst is explore where there are inputs that nobody reads. These count at the first step
+// alone, so that the first state is a zone by itself, and no zone behind a step goes back to it.
+func (s *search) exploreFirst(low, open set, target int64) bool {
+	var to []int
+	for _, v := range slices.Clone(s.ready) {
+		if s.load(v)+s.first > s.limit {
+			continue
+		}
+		s.step(v)
+		if s.explore(s.with(low, v), open, target) {
+			return true
+		}
+		s.undo(0)
+		to = append(to, s.met)
+	}
+	s.add(key(low)+key(open), zone{low, newSet(s.n), to})
+	return false
 }
 
 // dyingAfter is the number of states from which on each is asked whether a node is left that can
