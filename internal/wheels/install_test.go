@@ -181,7 +181,8 @@ func hostTarget(t *testing.T) target {
 	if err != nil {
 		t.Skipf("%v: the wheel is not built", err)
 	}
-	if musl, _ := filepath.Glob("/lib/ld-musl-*"); len(musl) > 0 {
+	musl, _ := filepath.Glob("/lib/ld-musl-*")
+	if glibc, _ := filepath.Glob("/lib*/ld-linux-*"); len(musl) > 0 && len(glibc) == 0 { // which may have musl beside it
 		return hosts[len(hosts)-1]
 	}
 	return hosts[0]

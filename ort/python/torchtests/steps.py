@@ -166,7 +166,7 @@ def _options(way: Any) -> dict[str, Any]:
     """Return Inductor's options for a partitioner, as compile() gives them."""
     if not isinstance(way, onnxmem_torch.Partitioner):
         return {"custom_partitioner_fn": None}
-    return {"custom_partitioner_fn": way, "_post_fusion_custom_pass": onnxmem_torch.inductor_pass("fast", way)}
+    return {"custom_partitioner_fn": way, **onnxmem_torch.inductor_pass("fast", way).options()}
 
 
 def _copied(graph: fx.Graph) -> fx.Graph:

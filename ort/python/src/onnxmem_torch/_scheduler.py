@@ -115,7 +115,7 @@ class OrderPass(CustomSchedulerPass):
             self._warned = True
             return self._inductors(nodes)
         self.reports.append(report)
-        _code.within(report.peak_bytes)
+        _code.within(report.peak_bytes, None if planned is None else Account(held, shared=True).prepared_loads(order))
         if planned is not None and self.partitioner is not None:
             if V.graph.is_backward:
                 planned.backward_bytes = report.peak_bytes
@@ -271,8 +271,12 @@ class Account:
 
     def peak(self, nodes: list[Any]) -> int:
         """Return the peak of an order."""
+        return max(self.prepared_loads(nodes))
+
+    def prepared_loads(self, nodes: list[Any]) -> list[int]:
+        """Return the bytes that are live at each kernel of an order, which is prepared here."""
         freeable = self.prepare(nodes)
-        return max(self.loads(nodes, self.problem(nodes, freeable), freeable))
+        return self.loads(nodes, self.problem(nodes, freeable), freeable)
 
     def loads(self, nodes: list[Any], problem: Problem, freeable: dict[str, Any]) -> list[int]:
         """Return the bytes that are live at each kernel of an order, which was prepared; problem is that of the same order."""
