@@ -124,7 +124,7 @@ func TestSingleLimits(t *testing.T) {
 // A solver of few limits fills the archive where copies are found, but none can be left out: fast effort alone does not
 // serve a limit.
 func TestSingleWithoutFewer(t *testing.T) {
-	s, peak := solver(t, readData(t, "vit_b_16-train-bs32"), Options{Part: 10000, Single: true})
+	s, peak := solver(t, readData(t, "vit_b_16-train-bs32"), Options{Part: 1000, Single: true})
 	if !s.findCopies() {
 		t.Fatal("no copies found")
 	}
