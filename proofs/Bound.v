@@ -3,7 +3,9 @@
     It reads the facts of a graph, a formula and a proof, and decides whether the proof shows that
     no order of the graph has a peak below a bound. Of the formula it believes nothing: each row
     must be one of the families of Model.v for these facts, and the objective must be theirs
-    ([bound_is_right]). It is extracted to OCaml; bounds.ml hands it the texts. *)
+    ([bound_is_right]). The graph has orders: the steps of the plan are one ([steps_are_an_order]),
+    and precedence is that of the plan ([precedence_is]). It is extracted to OCaml; bounds.ml hands
+    it the texts. *)
 
 From Coq Require Import List ZArith Bool Lia FSets.FMapPositive.
 Require Import Model Lemma Cuts.
@@ -129,6 +131,18 @@ Definition given_cons (l : list (list (bool * positive) * nat)) :=
 Fixpoint ascending (l : list positive) := match l with x :: (y :: _) as m => Pos.ltb x y && ascending m | _ => true end.
 Fixpoint distinct (l : list (positive * positive)) := match l with [] => true | x :: l => negb (pair_among x l) && distinct l end.
 
+(** Edges, as in [f_before]: of each node, what must run before it. *)
+Definition edge_sets (l : list (positive * positive)) :=
+  fold_right (fun e m => PositiveMap.add (fst e) (PositiveMap.add (snd e) tt (get m (fun s => s) (PositiveMap.empty unit) (fst e))) m)
+    (PositiveMap.empty (PositiveMap.t unit)) l.
+Definition edge_in m (e : positive * positive) := has (get m (fun s => s) (PositiveMap.empty unit) (fst e)) (snd e).
+Definition subset l m := let s := edge_sets m in forallb (edge_in s) l.
+
+(** The edges are those of the plan, and go from a node to a later one. *)
+Definition precedes (f : facts) (edges : list (positive * positive)) :=
+  subset edges (f_before f) && subset (f_before f) edges && ascending (f_nodes f) &&
+  let s := set_of (f_nodes f) in forallb (fun e => has s (snd e) && Pos.ltb (snd e) (fst e)) (f_before f).
+
 Definition well_formed (f : facts) (A : list positive) :=
   negb (none A) && ascending A && forallb (has (set_of (f_nodes f))) A &&
   forallb (fun kv => distinct (snd kv)) (PositiveMap.elements (grouped (f_pairs f))).
@@ -141,8 +155,8 @@ Definition proof_is B w :=
   let nd := given_cons (formula w) in
   derive (below_con B (objective_terms w)) (snd nd) (fst nd) (steps w) {| terms := []; degree := 0 |}.
 
-Definition check_bound (f : facts) (A : list positive) (last : bool) (B : Z) (w : witness) :=
-  (well_formed f A, formula_is (graph_of f) A last w, proof_is B w).
+Definition check_bound (f : facts) (edges : list (positive * positive)) (A : list positive) (last : bool) (B : Z) (w : witness) :=
+  (precedes f edges, well_formed f A, formula_is (graph_of f) A last w, proof_is B w).
 
 (** ** What it accepts is right *)
 
@@ -360,12 +374,12 @@ Qed.
 
 (** If all three parts hold, no order of the graph, whatever pairs its nodes take, has all its
     loads below B. *)
-Theorem bound_is_right : forall f A last B w, check_bound f A last B w = (true, true, true) ->
+Theorem bound_is_right : forall f edges A last B w, check_bound f edges A last B w = (true, true, true, true) ->
   forall p taken peak, is_order (graph_of f) p ->
   (forall l v r, p = l ++ v :: r -> may_take (graph_of f) l v (taken v) /\ load (graph_of f) l v (taken v) <= peak) ->
   B <= peak.
 Proof.
-  intros f A last B w C. unfold check_bound in C. injection C as Well Formula Proof_.
+  intros f edges A last B w C. unfold check_bound in C. injection C as _ Well Formula Proof_.
   unfold well_formed in Well. rewrite !andb_true_iff in Well. destruct Well as [[[N S] I] D].
   apply (no_order_is_below (graph_of f) A last B).
   - now apply ascending_NoDup.
@@ -388,7 +402,47 @@ Proof.
     + unfold valid. simpl. lia.
 Qed.
 
+(** The graph and the plan have the same edges. *)
+Lemma edge_in_In : forall l e, edge_in (edge_sets l) e = true -> In e l.
+Proof.
+  intros l [k x]. unfold edge_in, get, find, fst, snd. induction l as [|[j y] l IH]; cbn [edge_sets fold_right fst snd].
+  - rewrite PositiveMap.gempty. unfold has, find. now rewrite PositiveMap.gempty.
+  - fold (edge_sets l). destruct (Pos.eq_dec k j) as [->|N].
+    + rewrite PositiveMap.gss. unfold has at 1, get, find. destruct (Pos.eq_dec x y) as [->|M]; [intros _; now left|].
+      rewrite PositiveMap.gso by assumption. intros H. right. apply IH. exact H.
+    + rewrite PositiveMap.gso by assumption. intros H. right. now apply IH.
+Qed.
+
+Theorem precedence_is : forall f edges, precedes f edges = true -> forall e, In e edges <-> In e (f_before f).
+Proof.
+  intros f edges H e. unfold precedes, subset in H. rewrite !andb_true_iff, !forallb_forall in H. destruct H as [[[P Q] _] _].
+  split; intros I; apply edge_in_In; auto.
+Qed.
+
+Lemma ascending_app : forall l v r, ascending (l ++ v :: r) = true -> forall x, In x (v :: r) -> Pos.le v x.
+Proof.
+  induction l as [|y l IH]; intros v r S x H.
+  - revert v S x H. induction r as [|z r IHr]; intros v S x [->|H]; try apply Pos.le_refl; [contradiction|].
+    cbn [app ascending] in S. apply andb_true_iff in S. destruct S as [L S]. apply Pos.ltb_lt in L.
+    apply Pos.lt_le_incl. eapply Pos.lt_le_trans; [exact L|]. now apply IHr.
+  - apply (IH v r); [|assumption]. cbn [app ascending] in S. destruct (l ++ v :: r); [reflexivity|].
+    now apply andb_true_iff in S.
+Qed.
+
+(** The graph of the bound has an order: that of its steps. *)
+Theorem steps_are_an_order : forall f edges, precedes f edges = true -> is_order (graph_of f) (f_nodes f).
+Proof.
+  intros f edges H. unfold precedes in H. rewrite !andb_true_iff, forallb_forall in H. destruct H as [[_ S] E].
+  split; [now apply ascending_NoDup|]. split; [reflexivity|]. intros l v r Q w B.
+  unfold graph_of, before in B. apply grouped_In in B. specialize (E _ B). cbn [fst snd] in E. apply andb_true_iff in E.
+  destruct E as [N L]. apply has_In in N. apply Pos.ltb_lt in L. rewrite Q in N, S. apply in_app_iff in N.
+  destruct N as [N|N]; [assumption|]. pose proof (ascending_app _ _ _ S w N). exfalso. apply (Pos.lt_irrefl w).
+  eapply Pos.lt_le_trans; eauto.
+Qed.
+
 Print Assumptions bound_is_right.
+Print Assumptions precedence_is.
+Print Assumptions steps_are_an_order.
 
 From Coq Require Import Extraction ExtrOcamlBasic.
 Extraction "bound.ml" check_bound.

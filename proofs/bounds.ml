@@ -97,8 +97,11 @@ let witness steps b =
   let steps = List.filter_map step b.proof in
   { names = t.names; objective_terms = objective; formula = rows; steps }
 
-(* wrong FILE'S STEPS, GRAPH AND BOUND: what is wrong with the bound. *)
-let wrong steps g b =
-  let (well, formula), proof = check_bound (facts steps g) (List.map id b.set) b.last_of_set (z b.least) (witness steps b) in
+(* wrong STEPS EDGES GRAPH BOUND: what is wrong with the bound, if those are the edges of the plan. *)
+let wrong steps edges g b =
+  let edges = List.rev_map (fun (w, u) -> (id u, id w)) edges in
+  let ((precedes, well), formula), proof =
+    check_bound (facts steps g) edges (List.map id b.set) b.last_of_set (z b.least) (witness steps b) in
   List.filter_map (fun (ok, what) -> if ok then None else Some what)
-    [well, "the set, or a pair that is listed twice"; formula, "the formula is not that of the graph"; proof, "the proof of the bound"]
+    [precedes, "the edges of the bound are not those of the plan, or one does not go to a later step";
+     well, "the set, or a pair that is listed twice"; formula, "the formula is not that of the graph"; proof, "the proof of the bound"]

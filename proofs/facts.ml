@@ -8,9 +8,11 @@ type tensor = { id : int; bytes : int; maker : int; out : bool; readers : int li
 type written = { over : int; size : int; by : int; at_once : bool; later : bool; others : int list }
 type graph = {
   mutable edges : (int * int) list; mutable tensors : tensor list; mutable works : (int * int) list;
-  mutable overs : (int * int) list; mutable written : written list; by_id : (int, tensor) Hashtbl.t; pairs : (int * int, unit) Hashtbl.t }
+  mutable overs : (int * int) list; mutable written : written list; by_id : (int, tensor) Hashtbl.t; pairs : (int * int, unit) Hashtbl.t;
+  seen : (string * int, unit) Hashtbl.t }
 
-let empty () = { edges = []; tensors = []; works = []; overs = []; written = []; by_id = Hashtbl.create 1000; pairs = Hashtbl.create 1000 }
+let empty () =
+  { edges = []; tensors = []; works = []; overs = []; written = []; by_id = Hashtbl.create 1000; pairs = Hashtbl.create 1000; seen = Hashtbl.create 1000 }
 
 type buffer = { offset : int; size : int; first : int; last : int; held : int list }
 type plan = { arena : int; peak : int; buffers : buffer list }
@@ -28,28 +30,46 @@ let number w =
 
 let yes n = if n = 0 || n = 1 then n = 1 else raise (Wrong ("neither 0 nor 1: " ^ string_of_int n))
 
+(* add TABLE KEY WHAT: what may stand once. *)
+let add table key value what =
+  if Hashtbl.mem table key then raise (Wrong (what ^ " twice"));
+  Hashtbl.add table key value
+
 (* fact G KIND NUMBERS: whether it is a line of a graph. *)
 let fact g kind numbers =
   let natural = List.iter (fun n -> if n < 0 then raise (Wrong ("below 0: " ^ kind))) in
   (match kind, numbers with "tensor", id :: bytes :: _ :: rest -> natural (id :: bytes :: rest) | _ -> natural numbers);
   match kind, numbers with
   | "edge", [w; u] -> g.edges <- (w, u) :: g.edges; true
-  | "work", [step; bytes] -> g.works <- (step, bytes) :: g.works; true
+  | "work", [step; bytes] ->
+    add g.seen (kind, step) () ("work " ^ string_of_int step);
+    g.works <- (step, bytes) :: g.works;
+    true
   | "tensor", id :: bytes :: maker :: out :: readers ->
-    if Hashtbl.mem g.by_id id then raise (Wrong ("tensor twice: " ^ string_of_int id));
     let t = { id; bytes; maker; out = yes out; readers } in
-    Hashtbl.add g.by_id id t;
+    add g.by_id id t ("tensor " ^ string_of_int id);
     g.tensors <- t :: g.tensors;
     true
   | "over", [u; t] ->
-    if not (Hashtbl.mem g.pairs (u, t)) then g.overs <- (u, t) :: g.overs;
-    Hashtbl.replace g.pairs (u, t) ();
+    add g.pairs (u, t) () (Printf.sprintf "over %d %d" u t);
+    g.overs <- (u, t) :: g.overs;
     true
   | "written", over :: size :: by :: at_once :: later :: others ->
-    if List.exists (fun (w : written) -> w.over = over) g.written then raise (Wrong ("written twice: " ^ string_of_int over));
+    add g.seen (kind, over) () ("written " ^ string_of_int over);
     g.written <- { over; size; by; at_once = yes at_once; later = yes later; others } :: g.written;
     true
   | _ -> false
+
+(* within STEPS G: makers, readers and workspaces are of its steps, and who reads a tensor runs
+   behind its maker. Precedence is left to the checkers. *)
+let within steps g =
+  let step what n = if n >= steps then raise (Wrong (Printf.sprintf "%s: no step %d" what n)) in
+  List.iter (fun (t : tensor) ->
+      let what = "tensor " ^ string_of_int t.id in
+      List.iter (step what) (t.maker :: t.readers);
+      if t.maker < -1 || List.exists (fun r -> r <= t.maker) t.readers then raise (Wrong (what ^ ": read before it is made"))) g.tensors;
+  List.iter (fun (n, _) -> step "work" n) g.works;
+  List.iter (fun (w : written) -> List.iter (step ("written " ^ string_of_int w.over)) (w.by :: w.others)) g.written
 
 let once what old n = if old <> None then raise (Wrong (what ^ " twice")); Some n
 
@@ -74,8 +94,9 @@ let read name =
   while not !ended do
     match words () with
     | ["end"] -> ended := true
+    | line when !bound <> None || !unproven <> "" -> raise (Wrong ("expected end behind the bound: " ^ String.escaped (String.concat " " line)))
     | ["graph"] when !g == of_plan -> g := empty ()
-    | "unproven" :: why -> unproven := String.concat " " why
+    | "unproven" :: (_ :: _ as why) when !g == of_plan -> unproven := String.concat " " why
     | "bound" :: numbers ->
       (match List.map number numbers with
        | least :: last :: (_ :: _ as set) when least >= 0 ->
@@ -89,6 +110,7 @@ let read name =
       let numbers = List.map number words in
       if not (fact !g kind numbers) then
         match kind, numbers with
+        | _ when !g != of_plan -> raise (Wrong ("expected the facts of a graph, found: " ^ String.escaped (String.concat " " (kind :: words))))
         | "steps", [n] -> steps := once kind !steps n
         | "arena", [n] -> arena := once kind !arena n
         | "peak", [n] -> peak := once kind !peak n
@@ -104,4 +126,6 @@ let read name =
   in
   match !steps with
   | None -> raise (Wrong "no steps")
-  | Some steps -> { steps; of_plan; plan; of_bound = !g; bound = !bound; unproven = !unproven }
+  | Some steps ->
+    List.iter (within steps) [of_plan; !g];
+    { steps; of_plan; plan; of_bound = !g; bound = !bound; unproven = !unproven }

@@ -13,7 +13,7 @@ import (
 // writePlain writes a valid plan in plain text, for the checkers in proofs: of the file, what must
 // run before what, the storages with their sizes, makers and readers, workspaces, and what may be
 // written over what; of the plan, the arena, the peak and the buffers; the formula of the lower
-// bound and its proof. docs/proofs.md has the form.
+// bound and its proof. docs/formats/plain.md has the form.
 func (v *verifier) writePlain(to io.Writer) error {
 	s := v.main
 	b := s.bounds(0)

@@ -6,7 +6,7 @@ import (
 )
 
 // Facts is a problem in lines of plain text, one for each fact, for the checkers in proofs: they
-// compare formulas with it, so that [Encode] need not be trusted. docs/proofs.md has the form.
+// compare formulas with it, so that [Encode] need not be trusted. docs/formats/plain.md has the form.
 // What has no bytes is left out.
 func (p *Problem) Facts() []byte {
 	var b bytes.Buffer

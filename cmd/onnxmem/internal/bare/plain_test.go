@@ -52,7 +52,7 @@ func numbered(p *schedule.Problem, r *schedule.Result) (*schedule.Problem, *sche
 }
 
 // plain places the buffers of an order and returns all as plain text, in the form of
-// docs/proofs.md.
+// docs/formats/plain.md.
 func plain(t *testing.T, p *schedule.Problem, r *schedule.Result) string {
 	t.Helper()
 	lifetimes, err := p.Lifetimes(r.Order, r.Evaluation.Taken)
