@@ -35,16 +35,21 @@ type attentionGroup struct {
 	scale, fill float64
 	safe        bool
 	inner       []*graph.Node
+	behind      int // the number of inner nodes that make weights: the Softmax, and those behind it
 	last        *graph.Node
 }
 
 // fuseAttention replaces attention that is spelled out, where nothing else reads its scores, and
-// where what is added to them needs no gradient.
+// where what is added to them needs no gradient. Without the option it only lists the weights.
 func (s *trainer) fuseAttention() error {
-	if !s.opt.Attention {
+	if !slices.ContainsFunc(s.g.Nodes, func(n *graph.Node) bool { return n.Op == "Softmax" }) {
 		return nil
 	}
 	m := s.matcherOf(s.g.Nodes)
+	if !s.opt.Attention {
+		s.listWeights(m)
+		return nil
+	}
 	trained := s.dependents()
 	gone := map[*graph.Node]bool{}
 	whole := map[*graph.Node]attentionGroup{}
@@ -81,6 +86,21 @@ func (s *trainer) fuseAttention() error {
 	s.of, s.scope = "", ""
 	s.g.Link()
 	return s.err
+}
+
+// listWeights lists the tensors of weights that Options.Attention would not keep.
+func (s *trainer) listWeights(m *matcher) {
+	trained := s.dependents()
+	for _, n := range s.g.Nodes {
+		if n.Op != "Softmax" {
+			continue
+		}
+		if a, ok := m.attentionOf(n); ok && !trained[a.bias] {
+			for _, k := range a.inner[:a.behind] {
+				s.step.Weights = append(s.step.Weights, s.g.Tensors[k.Outputs[0]].Name)
+			}
+		}
+	}
 }
 
 func total(counts map[string]int) (n int) {
@@ -202,7 +222,7 @@ func (m *matcher) attentionOf(n *graph.Node) (a attentionGroup, ok bool) {
 	if a.last, ok = m.onlyReader(p, "MatMul"); !ok || a.last.Inputs[0] != p || a.last.Inputs[1] == p {
 		return a, false
 	}
-	a.v = a.last.Inputs[1]
+	a.v, a.behind = a.last.Inputs[1], len(a.inner)
 	if !m.scoresOf(n.Inputs[0], &a) || !m.fitsAttention(&a) {
 		return a, false
 	}
@@ -248,7 +268,7 @@ func (m *matcher) scoresOf(t ID, a *attentionGroup) bool {
 			t, a.scale, scaled = n.Inputs[0], a.scale/v, true
 		case "MatMul":
 			a.q, a.k = n.Inputs[0], n.Inputs[1]
-			return a.scale != 0 && !math.IsInf(a.scale, 0)
+			return a.scale != 0 && !math.IsInf(a.scale, 0) && !math.IsNaN(a.scale)
 		default:
 			return false
 		}

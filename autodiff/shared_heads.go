@@ -1,6 +1,7 @@
 package autodiff
 
 import (
+	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -94,7 +95,7 @@ func (s *trainer) share(m *matcher, a *attentionGroup) {
 		return
 	}
 	k, v := m.shared(a.k), m.shared(a.v)
-	if k.heads == graph.None || v.heads == graph.None || v.turned || v.scale != 1 || k.scale == 0 || m.shape(k.heads)[1] != m.shape(v.heads)[1] {
+	if k.heads == graph.None || v.heads == graph.None || v.turned || v.scale != 1 || k.scale == 0 || math.IsInf(k.scale, 0) || math.IsNaN(k.scale) || m.shape(k.heads)[1] != m.shape(v.heads)[1] {
 		return
 	}
 	a.k, a.v, a.scale = k.heads, v.heads, a.scale*k.scale

@@ -94,6 +94,7 @@ type Step struct {
 	Tied       []Tie    // parameters that several nodes read
 	Separated  []string // parameters of which each node has a copy, since Options.Untie says so
 	Copies     []Copy   // initializers that the source does not have
+	Weights    []string // tensors of weights of attention that the step would not have with Options.Attention
 	Warnings   []string
 }
 

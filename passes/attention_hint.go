@@ -22,7 +22,7 @@ type AttentionHint struct {
 }
 
 // hintNodes is the number of nodes up to which a model is planned once more for the hint.
-const hintNodes = 20_000
+const hintNodes = 4_000
 
 // attentionHint returns the hint of a plan; nil if there is none.
 func (s *State) attentionHint(ctx context.Context) *AttentionHint {
@@ -30,7 +30,7 @@ func (s *State) attentionHint(ctx context.Context) *AttentionHint {
 		return nil
 	}
 	if s.step != nil {
-		if kept := keptWeights(s.now.Model.Graph, atPeak(s.plan)); kept > 0 && !s.asked.Train.Attention {
+		if kept := keptBytes(s.step.Weights, atPeak(s.plan)); kept > 0 {
 			return &AttentionHint{KeptBytes: kept}
 		}
 		return nil
@@ -64,50 +64,16 @@ func atPeak(p *plan.Plan) map[string]*plan.Buffer {
 	return live
 }
 
-// keptWeights are the bytes of live buffers with weights of attention of a step: of what a Softmax makes, or
-// nodes that hand it on, as the left side of a product.
-func keptWeights(g *graph.Graph, live map[string]*plan.Buffer) (bytes int64) {
-	readers := make([][]*graph.Node, len(g.Tensors))
-	for _, n := range g.Nodes {
-		n.Reads(func(t graph.TensorID) { readers[t] = append(readers[t], n) })
-	}
+// keptBytes are the bytes of live buffers with some of the named tensors.
+func keptBytes(names []string, live map[string]*plan.Buffer) (bytes int64) {
 	counted := map[*plan.Buffer]bool{}
-	for _, n := range g.Nodes {
-		if !isSoftmax(n) || len(g.Tensors[n.Outputs[0]].Type.Shape) < 3 {
-			continue
-		}
-		var way []graph.TensorID
-		t, product := n.Outputs[0], false
-		for t >= 0 && len(way) < 4 && !product {
-			way = append(way, t)
-			t, product = handedOn(readers[t], t)
-		}
-		for _, u := range way {
-			if b := live[g.Tensors[u].Name]; product && b != nil && !counted[b] {
-				counted[b] = true
-				bytes += b.Bytes
-			}
+	for _, name := range names {
+		if b := live[name]; b != nil && !counted[b] {
+			counted[b] = true
+			bytes += b.Bytes
 		}
 	}
 	return bytes
-}
-
-// handedOn returns what a node makes of weights that stays weights, and whether a product has them on its
-// left side.
-func handedOn(readers []*graph.Node, t graph.TensorID) (next graph.TensorID, product bool) {
-	next = graph.TensorID(graph.None)
-	for _, r := range readers {
-		if phase, _ := r.Prop("onnxmem.phase"); phase == "backward" || r.Domain != "" {
-			continue
-		}
-		switch r.Op {
-		case "MatMul":
-			product = product || r.Inputs[0] == t
-		case "Where", "Cast", "Dropout":
-			next = r.Outputs[0]
-		}
-	}
-	return next, product
 }
 
 // holdsScores reports whether scores or weights of attention that can be replaced lie at the peak.

@@ -166,6 +166,7 @@ const sharedStep = `
 	init wk float32[32,16] = 0.5
 	init wv float32[32,16] = 0.5
 	init c float32[] = [0.25]
+	init z float32[] = [2.0]
 	init two int64[1] = [2]
 	init hq int64[4] = [2, 6, 4, 8]
 	init hk int64[4] = [2, 6, 2, 8]
@@ -180,7 +181,8 @@ const sharedStep = `
 	q = Transpose(rq) perm=[0, 2, 1, 3]
 	k = Transpose(rk) perm=[0, 2, 1, 3]
 	v = Transpose(rv) perm=[0, 2, 1, 3]
-	k1 = Unsqueeze(k, two)
+	kz = Mul(k, z)
+	k1 = Unsqueeze(kz, two)
 	k2 = [Expand(k1, five)]
 	k4 = Reshape(k2, four)
 	v1 = Unsqueeze([v], two)
@@ -189,13 +191,32 @@ const sharedStep = `
 	kt = Transpose(k4) perm=[[0, 1, 3, 2]]
 	ks = Mul(kt, c)
 	t = MatMul(q, ks)
-	w = Softmax(t) axis=-1
+	s = [Mul(t, c)]
+	w = Softmax(s) axis=-1
 	y = MatMul(w, v4)
 	out y`
 
 // TestSharedHeadsFromAnotherSource: a step whose attention has keys and values once for several heads is
-// valid with the source that repeats them, and refused with one that repeats others.
+// valid with the source that repeats them, and refused with one that repeats others, also where the step
+// multiplies the keys by 0, or the source by Inf.
 func TestSharedHeadsFromAnotherSource(t *testing.T) {
+	type change = struct{ what, from, to string }
+	scales := []change{
+		{"another scale", "0.25", "0.5"},
+		{"another scale of keys", "2.0", "5.0"},
+		{"keys times Inf", "2.0", "inf"},
+		{"scores divided by 0", "Mul(t, c)", "Div(t, z)"},
+	}
+	sharedHeads(t, "2.0", append(scales[:3:3],
+		change{"heads in another order", "Expand(k1, five)", "Concat(k1, k1) axis=1"},
+		change{"other values", "v", "k"},
+		change{"keys that are not turned", "[0, 1, 3, 2]", "[1, 0, 3, 2]"}))
+	sharedHeads(t, "0.0", scales[1:]) // all scales of 0 are one
+}
+
+// sharedHeads checks the step of keys that are multiplied by a number with its source and with changed ones.
+func sharedHeads(t *testing.T, keys string, changes []struct{ what, from, to string }) {
+	t.Helper()
 	build := func(from, to string) text {
 		x := sharedStep
 		if from != "" {
@@ -203,7 +224,8 @@ func TestSharedHeadsFromAnotherSource(t *testing.T) {
 				t.Fatalf("%q is not in the text", from)
 			}
 		}
-		for _, s := range []string{"0.25", "Expand(k1, five)", "v", "[0, 1, 3, 2]"} {
+		x = strings.Replace(x, "[2.0]", keys, 1)
+		for _, s := range []string{"0.25", "Expand(k1, five)", "v", "[0, 1, 3, 2]", "Mul(t, c)"} {
 			x = strings.Replace(x, "["+s+"]", s, 1)
 		}
 		return text{main: x, opset: 20}
@@ -228,16 +250,11 @@ func TestSharedHeadsFromAnotherSource(t *testing.T) {
 	if report := check(build("", "")); !report.Valid {
 		t.Fatal(report.Violations[0])
 	}
-	for _, c := range []struct{ what, from, to string }{
-		{"another scale", "0.25", "0.5"},
-		{"heads in another order", "Expand(k1, five)", "Concat(k1, k1) axis=1"},
-		{"other values", "v", "k"},
-		{"keys that are not turned", "[0, 1, 3, 2]", "[1, 0, 3, 2]"},
-	} {
+	for _, c := range changes {
 		if report := check(build(c.from, c.to)); report.Valid {
-			t.Errorf("%s: valid", c.what)
+			t.Errorf("keys times %s: %s: valid", keys, c.what)
 		} else if code := report.Violations[0].Code; code != verify.CodeTraining {
-			t.Errorf("%s: %v", c.what, report.Violations[0])
+			t.Errorf("keys times %s: %s: %v", keys, c.what, report.Violations[0])
 		}
 	}
 }

@@ -78,6 +78,30 @@ var forms = []struct {
 		in v float32[2,3,5,6]
 		t = Einsum(q, k) equation="abqd,acks->abqk"
 		p = Softmax(t)` + end},
+	{name: "an Einsum that repeats the numbers of a query", kept: "their scores are made in a form that is not known", graph: `
+		in q float32[1,2,64,1]
+		in k float32[1,2,64,8]
+		in v float32[1,2,64,8]
+		t = Einsum(q, k) equation="abqd,abkd->abqk"
+		p = Softmax(t)
+		y = Einsum(p, v) equation="abqk,abkd->abqd"
+		out y`},
+	{name: "an Einsum that repeats one value", graph: `
+		in q float32[1,2,64,8]
+		in k float32[1,2,64,8]
+		in v float32[1,2,1,8]
+		t = Einsum(q, k) equation="abqd,abkd->abqk"
+		p = Softmax(t)
+		y = Einsum(p, v) equation="abqk,abkd->abqd"
+		out y`},
+	{name: "an Einsum that repeats the one head of queries", kept: "queries, keys and values have not three or four axes", graph: `
+		in q float32[1,1,6,8]
+		in k float32[1,2,5,8]
+		in v float32[1,2,5,8]
+		t = Einsum(q, k) equation="abqd,abkd->abqk"
+		p = Softmax(t)
+		y = Einsum(p, v) equation="abqk,abkd->abqd"
+		out y`},
 	{name: "scores replaced by -Inf where they are hidden", call: "Attention(q, k, v, hide.seen) scale=1.0", graph: plain + `
 		in hide bool[4,5]
 		init low float32[1] = [-inf]

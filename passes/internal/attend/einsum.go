@@ -130,7 +130,22 @@ func contractionOf(g *graph.Graph, n *graph.Node) (c contraction, ok bool) {
 			return c, false
 		}
 	}
-	return contracts(at.String)
+	if c, ok = contracts(at.String); !ok {
+		return c, false
+	}
+	return c, sums(g, n, c)
+}
+
+// sums reports whether the axis that is summed has one length in both operands: an Einsum repeats the other
+// where one is 1, and a MatMul does not.
+func sums(g *graph.Graph, n *graph.Node, c contraction) bool {
+	var shapes [2][]graph.Dim
+	for i, side := range c.sides {
+		if shapes[i] = g.Tensors[n.Inputs[side]].Type.Shape; c.perms[i] != nil {
+			shapes[i] = turned(shapes[i], c.perms[i])
+		}
+	}
+	return shapes[0][len(shapes[0])-1] == shapes[1][len(shapes[1])-2]
 }
 
 // parts are the nodes that stand for an Einsum.

@@ -15,6 +15,7 @@ type attention struct {
 	p          *prover
 	call       *graph.Node
 	scale      float64        // of the source
+	keys       float64        // the scale of shared keys of the step
 	scales     bool           // all of its factors are known
 	bias       graph.TensorID // what is not yet met
 	kept, safe bool
@@ -49,7 +50,7 @@ func (p *prover) attended(t, of graph.TensorID) string {
 	}
 	p.nodes[maker] = p.of.Graph.Tensors[of].Maker
 	p.compared++
-	a := &attention{p: p, call: n, scale: 1, scales: true, bias: n.Inputs[3], t: last.Inputs[0]}
+	a := &attention{p: p, call: n, scale: 1, keys: 1, scales: true, bias: n.Inputs[3], t: last.Inputs[0]}
 	a.shared(2, last.Inputs[1])
 	for a.wrong == "" && a.step() {
 	}
@@ -239,8 +240,8 @@ func (a *attention) end() {
 	switch {
 	case len(a.call.Attrs) != 3 || safe == nil || (safe.Int != 0) != a.safe:
 		a.wrong = fmt.Sprintf("attribute safe: expected %t, as in the source", a.safe)
-	case a.scales && math.Abs(a.scale-float64(a.float("scale"))) > 1e-6*math.Abs(a.scale):
-		a.wrong = fmt.Sprintf("attribute scale: expected %g, as in the source", a.scale)
+	case a.scales && !agree(float64(a.float("scale"))*a.keys, a.scale):
+		a.wrong = fmt.Sprintf("attribute scale: expected %g, as in the source", a.scale/a.keys)
 	case a.bias != none && !a.p.holds(a.bias, &numbers.List{Floats: []float64{0}}):
 		a.wrong = fmt.Sprintf("input 3: expected 0, since the source adds nothing, found %s", label(a.p.g, a.bias))
 	case !a.kept && !a.p.holds(a.call.Inputs[4], &numbers.List{Ints: []int64{1}}):
@@ -248,6 +249,14 @@ func (a *attention) end() {
 	}
 	a.claimUnless(a.scales)
 }
+
+// agree reports whether a scale is that of the source up to rounding. One that is no finite number agrees with
+// none: no difference from it can be bounded.
+func agree(scale, want float64) bool {
+	return finite(scale) && finite(want) && math.Abs(scale-want) <= 1e-6*math.Abs(want)
+}
+
+func finite(v float64) bool { return !math.IsInf(v, 0) && !math.IsNaN(v) }
 
 // number is a constant of the source with one element.
 func (a *attention) number(t graph.TensorID) (v float64, known bool) {

@@ -30,8 +30,8 @@ func (a *attention) shared(input int, of graph.TensorID) {
 		a.wrong = fmt.Sprintf("input %d: expected the elements of %s of the source, or heads that it repeats", input, label(p.of.Graph, of))
 		return
 	}
-	if input == 1 {
-		a.scale *= y.scale / x.scale
+	if input == 1 { // products, not a quotient: of keys times 0, no scale of scores makes others
+		a.keys, a.scale = x.scale, a.scale*y.scale
 	}
 	if p.Plan.Ranges != nil {
 		p.claimed["heads that share keys and values, but for one length"] = true

@@ -138,8 +138,11 @@ func (p *prover) spell(t, of graph.TensorID) string {
 
 // shaped compares the lengths of the result with those of the source: layouts compare elements in a row.
 func (s *spelled) shaped(t, of graph.TensorID) string {
-	if !s.new.exact(t) || !s.old.exact(of) || !slices.Equal(s.new.shape(t), s.old.shape(of)) || !s.ordered(t, s.values.axes) {
+	if !s.new.exact(t) || !s.old.exact(of) || !slices.Equal(s.new.shape(t), s.old.shape(of)) {
 		return fmt.Sprintf("expected the lengths of the source's result, %v, found %v", s.old.g.Tensors[of].Type, s.new.g.Tensors[t].Type)
+	}
+	if !s.ordered(t, s.values.axes) {
+		return fmt.Sprintf("expected the axes of attention in the order of the source's result, found another order in %s", label(s.p.g, t))
 	}
 	return ""
 }
@@ -450,7 +453,7 @@ func (s *spelled) operands() string {
 			return fmt.Sprintf("expected a %s by %s, as in the source, found a %s", y.op, s.label(y.by), x.op)
 		}
 	}
-	if !(math.Abs(scale-want) <= 1e-6*math.Abs(want)) {
+	if !agree(scale, want) {
 		return fmt.Sprintf("attribute scale: expected the source's, which makes %g of scores, found %g", want, scale)
 	}
 	return ""

@@ -284,7 +284,7 @@ func (s *sample) differs(name string, want, tolerance float64) string {
 	switch {
 	case err != nil:
 		return err.Error()
-	case got == want, math.Abs(got-want) <= tolerance*(math.Abs(want)+0.01):
+	case got == want, finite(want) && math.Abs(got-want) <= tolerance*(math.Abs(want)+0.01):
 		return ""
 	}
 	return fmt.Sprintf("expected %q to be %g for some values, found %g", graph.Short(to), want, got)
