@@ -27,7 +27,7 @@ var layers = []struct {
 	{"internal/folding", []string{"fold_state.go", "shapes.go", "constants.go", "folder.go", "product.go", "choose.go"}},
 	{"internal/costs", []string{"device.go", "measured.go", "costs.go", "measure.go"}},
 	{"internal/limits", []string{
-		"task.go", "lowest.go", "casts.go", "search.go", "error.go", "frontier.go", "settle.go", "points.go", "slicer.go", "bound.go",
+		"task.go", "lowest.go", "casts.go", "quick.go", "search.go", "error.go", "frontier.go", "settle.go", "points.go", "slicer.go", "bound.go",
 		"sliced.go", "within.go", "base.go", "kept.go", "aliases.go", "ladder.go", "weigher.go", "alone.go", "loss.go", "bases.go", "inside.go", "means.go", "limit.go", "recast.go", "weigh.go", "arena.go",
 		"weigh_frontier.go", "choose.go", "loss_rows.go", "pools.go",
 	}},

@@ -57,3 +57,17 @@ func inFileOrder(p *schedule.Problem, stepOf []graph.NodeID) *schedule.Problem {
 	}
 	return &q
 }
+
+// distinct removes duplicates from a list of orders.
+func distinct(orders [][]int32) (list [][]int32) {
+	for _, order := range orders {
+		known := false
+		for _, other := range list {
+			known = known || slices.Equal(order, other)
+		}
+		if !known {
+			list = append(list, order)
+		}
+	}
+	return list
+}

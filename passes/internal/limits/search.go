@@ -145,20 +145,6 @@ func (b *Search) Work() int64 {
 	return 0
 }
 
-// distinct removes duplicates from a list of orders.
-func distinct(orders [][]int32) (list [][]int32) {
-	for _, order := range orders {
-		known := false
-		for _, other := range list {
-			known = known || slices.Equal(order, other)
-		}
-		if !known {
-			list = append(list, order)
-		}
-	}
-	return list
-}
-
 // cheapest returns the cheapest plan below a limit: the best order itself, if it
 // meets the limit.
 func (b *Search) cheapest(ctx context.Context, limit int64) *budget.SwapPlan {
