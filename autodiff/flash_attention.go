@@ -42,9 +42,6 @@ type attentionGroup struct {
 // fuseAttention replaces attention that is spelled out, where nothing else reads its scores, and
 // where what is added to them needs no gradient. Without the option it only lists the weights.
 func (s *trainer) fuseAttention() error {
-	if !slices.ContainsFunc(s.g.Nodes, func(n *graph.Node) bool { return n.Op == "Softmax" }) {
-		return nil
-	}
 	m := s.matcherOf(s.g.Nodes)
 	if !s.opt.Attention {
 		s.listWeights(m)
