@@ -42,19 +42,25 @@ type attentionGroup struct {
 // fuseAttention replaces attention that is spelled out, where nothing else reads its scores, and
 // where what is added to them needs no gradient. Without the option it only lists the weights.
 func (s *trainer) fuseAttention() error {
-	m := s.matcherOf(s.g.Nodes)
-	if !s.opt.Attention {
-		s.listWeights(m)
-		return nil
-	}
-	trained := s.dependents()
-	gone := map[*graph.Node]bool{}
-	whole := map[*graph.Node]attentionGroup{}
-	kept := map[string]int{} // attentions that keep their scores, by the reason
+	var softmax []*graph.Node
 	for _, n := range s.g.Nodes {
 		if n.Op != "Softmax" {
 			continue
 		}
+		softmax = append(softmax, n)
+	}
+	if len(softmax) == 0 {
+		return nil
+	}
+	m, trained := s.matcherOf(s.g.Nodes), s.dependents()
+	if !s.opt.Attention {
+		s.listWeights(m, softmax, trained)
+		return nil
+	}
+	gone := map[*graph.Node]bool{}
+	whole := map[*graph.Node]attentionGroup{}
+	kept := map[string]int{} // attentions that keep their scores, by the reason
+	for _, n := range softmax {
 		a, ok := m.attentionOf(n)
 		if !ok || trained[a.bias] {
 			if why := m.keepsScores(n, ok); why != "" {
@@ -86,12 +92,8 @@ func (s *trainer) fuseAttention() error {
 }
 
 // listWeights lists the tensors of weights that Options.Attention would not keep.
-func (s *trainer) listWeights(m *matcher) {
-	trained := s.dependents()
-	for _, n := range s.g.Nodes {
-		if n.Op != "Softmax" {
-			continue
-		}
+func (s *trainer) listWeights(m *matcher, softmax []*graph.Node, trained map[ID]bool) {
+	for _, n := range softmax {
 		if a, ok := m.attentionOf(n); ok && !trained[a.bias] {
 			for _, k := range a.inner[:a.behind] {
 				s.step.Weights = append(s.step.Weights, s.g.Tensors[k.Outputs[0]].Name)

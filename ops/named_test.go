@@ -40,7 +40,7 @@ var named = map[string]comparisons{
 	"autodiff/cast.go":                     {1, ofPattern},
 	"autodiff/composite.go":                {14, ofPattern},
 	"autodiff/composite_norm.go":           {4, ofPattern},
-	"autodiff/flash_attention.go":          {14, ofPattern},
+	"autodiff/flash_attention.go":          {13, ofPattern},
 	"autodiff/shared_heads.go":             {6, ofPattern},
 	"autodiff/constants.go":                {1, ofPattern},
 	"autodiff/lean_table.go":               {5, ofPattern},

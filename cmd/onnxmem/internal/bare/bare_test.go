@@ -56,20 +56,27 @@ func check(t *testing.T, name string, p *schedule.Problem) (r *schedule.Result, 
 	return r, kind, ""
 }
 
+// read returns the problem of a file.
+func read(t *testing.T, file string) *schedule.Problem {
+	t.Helper()
+	f, err := readable.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p, err := schedule.ReadProblem(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // TestTraining: the bounds of all training problems are proven; that of one rests on a search. The
 // checker of plans accepts all of them.
 func TestTraining(t *testing.T) {
 	count := map[string]int{}
 	for _, file := range append(datafolder.Glob(t, "training", "*.json*"), datafolder.Glob(t, "budget", "*.json.gz")...) {
-		f, err := readable.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		p, err := schedule.ReadProblem(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := read(t, file)
 		r, kind, refused := check(t, filepath.Base(file), p)
 		checkPlain(t, filepath.Base(file), p, r, refused)
 		if refused != "" {
@@ -89,15 +96,7 @@ func TestOpenOrders(t *testing.T) {
 	}
 	count := map[string]int{}
 	for _, file := range datafolder.Glob(t, "open-orders", "ultralytics*.json.gz") {
-		f, err := readable.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		p, err := schedule.ReadProblem(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := read(t, file)
 		_, kind, refused := check(t, filepath.Base(file), p)
 		if refused != "" {
 			t.Errorf("%s: no proof: %s", file, refused)

@@ -108,14 +108,16 @@ class OrderPass(CustomSchedulerPass):
                 planned.backward(_unread(nodes))
                 held = planned.held
             room = None if planned is None else planned.room(V.graph.is_backward)
-            order, report = best_order(nodes, self.effort, held, room, shared=planned is not None)
+            account = Account(held, shared=planned is not None)
+            order, report = best_order(nodes, self.effort, account, room)
+            loads = None if planned is None else account.again().prepared_loads(order)
         except Exception as e:
             if not self._warned:
                 warnings.warn(f"onnxmem_torch: kernels stay in Inductor's order: {type(e).__name__}: {e}", RuntimeWarning, stacklevel=2)
             self._warned = True
             return self._inductors(nodes)
         self.reports.append(report)
-        _code.within(report.peak_bytes, None if planned is None else Account(held, shared=True).prepared_loads(order))
+        _code.within(report.peak_bytes, loads)
         if planned is not None and self.partitioner is not None:
             if V.graph.is_backward:
                 planned.backward_bytes = report.peak_bytes
@@ -177,18 +179,13 @@ def inductor_pass(effort: str = "fast", partitioner: Partitioner | None = None) 
     return OrderPass(effort, partitioner)
 
 
-def best_order(
-    nodes: list[Any], effort: str, held: Sequence[str] = (), room: int | None = None, shared: bool = False
-) -> tuple[list[Any], OrderReport]:
+def best_order(nodes: list[Any], effort: str, account: Account, room: int | None = None) -> tuple[list[Any], OrderReport]:
     """Return the best of the given order, Inductor's heuristics and onnxmem's.
 
     Ties go to the first of these. The nodes must be those of the scheduler that is at work.
-    held are inputs that others hold to the end. If the peak is above room, kernels are taken
-    apart where that makes it smaller. With shared, buffers that are written over others count
-    with them once.
+    If the peak is above room, by the account, kernels are taken apart where that makes it smaller.
     """
     began = time.perf_counter()
-    account = Account(held, shared)
     best, report = _best(nodes, effort, account)
     if room is not None and report.peak_bytes > room:
         account = account.again()
@@ -211,7 +208,7 @@ class Account:
     """
 
     def __init__(self, held: Sequence[str] = (), shared: bool = False) -> None:
-        self._shared = shared
+        self._held, self._shared = held, shared
         self.outputs = OrderedSet([*V.graph.get_output_names(), *held])
         #: The kernel of the first part of a concatenation, with that of each other part, in the order that was prepared first.
         self.after: list[tuple[Any, Any]] = []
@@ -220,8 +217,8 @@ class Account:
 
     def again(self) -> Account:
         """Return an account for another order of the same graph, of kernels that are known in part."""
-        account = Account(shared=self._shared)
-        account.outputs, account._over = OrderedSet(self.outputs), self._over
+        account = Account(self._held, self._shared)
+        account._over = self._over
         return account
 
     def problem(self, nodes: Sequence[Any], freeable: dict[str, Any]) -> Problem:
