@@ -27,6 +27,10 @@ export GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
 # The flags of the CUDA build: gorgonia's CUDA machine, over the stand-in in cu/.
 CUDA := -modfile=go.cuda.mod -tags cuda
 
+# A test that hangs ends its package after this long. Go's own 10 minutes are too few for
+# what runs beside other work at the lowest priority.
+TIMEOUT := -timeout 40m
+
 FUZZTIME  ?= 30s
 MUTANTS   ?= 50000
 BENCH     ?= .
@@ -61,7 +65,7 @@ cuda: ## build bin/onnxmem-cuda, whose --device cuda runs the nodes on gorgonia'
 test-cuda: ## vet the CUDA build and run its tests of sessions on a GPU, on a fake driver (needs a C and a C++ compiler)
 	@if ! command -v "$$(go env CC)" >/dev/null; then echo "no C compiler: the CUDA build is not tested"; exit 0; fi; \
 		export CGO_ENABLED=1; go vet $(CUDA) ./vm/... ./cmd/onnxmem gorgonia.org/cu/... && \
-		go test $(CUDA) -vet=off -json -run 'CUDA|Device' ./vm ./vm/internal/exec gorgonia.org/cu/... | go run ./internal/testreport
+		GOGC=400 go test $(CUDA) $(TIMEOUT) -vet=off -json -run 'CUDA|Device' ./vm ./vm/internal/exec gorgonia.org/cu/... | go run ./internal/testreport
 
 .PHONY: cuda-mod
 cuda-mod: ## write go.cuda.mod and go.cuda.sum, the module files of the CUDA build, after a change of go.mod
@@ -74,7 +78,7 @@ test: ## run the tests; ends with a list of skipped tests and the reasons
 	@# Collecting garbage a quarter as often saves a sixth of the processor time. The
 	@# packages are vetted by make lint, and not twice. They are compiled as make build
 	@# does, without cgo: with it, vm, cmd/onnxmem and what imports them are compiled again.
-	@GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 go test -vet=off -json ./vm ./vm/internal/gpu ./cmd/onnxmem ./passes ./plan/verify ./vm/internal/kernel ./... | go run ./internal/testreport
+	@GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 go test $(TIMEOUT) -vet=off -json ./vm ./vm/internal/gpu ./cmd/onnxmem ./passes ./plan/verify ./vm/internal/kernel ./... | go run ./internal/testreport
 
 SWEEPS := ^Test(AgainstTheOptimum|AliasesOfRandomModels|FoldedProductsBesideSlices|FoldedZoo|Frontier|BatchIsKilled|Core|SecondOpinion|CompactSlices|CompactTraining|SlicedTraining|SlicedTrainingWithRecomputation|DeviceTraining|DevicePrecision|TensorTiles|DevicePlans|DeviceNodeTests|BuiltInsStayOnDevice|GuardedLightNetworks|Tampered|SlicedNetworks|SlicesMutated|Pools|Limit|PlansAreAccepted|SlicesAndRecomputation|BoundsOfSlicesByBruteForce|LargeNetworksAreProven|MoreEffortIsNeverWorse|MorePermissionsAreNoWorse|PairsAreNeverWorse|Installed|Reproducible|StaticCommand|RuntimeInstalled|BoundsOfAttentionInPieces|OnFake|AgainstReference|ConvolutionsByLibrary|Mutants|RandomGradients|RandomCorners|SingleLimits|Trials|PairsOfOptions|Zones)$$
 
@@ -88,15 +92,15 @@ SWEPT := $(subst |SlicedNetworks|,|,$(subst |SecondOpinion|,|,$(SWEEPS)))
 .PHONY: test-unswept
 test-unswept: ## run the tests that make test runs, but for those that make sweeps runs whole
 	@export GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0; { failed=0; \
-		go test -vet=off -json -skip '$(SWEPT)' $(SWEEP_PACKAGES) || failed=1; \
-		go test -vet=off -json $$(go list ./... | grep -vxF "$$(go list $(SWEEP_PACKAGES))") || failed=1; \
+		go test $(TIMEOUT) -vet=off -json -skip '$(SWEPT)' $(SWEEP_PACKAGES) || failed=1; \
+		go test $(TIMEOUT) -vet=off -json $$(go list ./... | grep -vxF "$$(go list $(SWEEP_PACKAGES))") || failed=1; \
 		exit $$failed; } | go run ./internal/testreport
 
 .PHONY: sweeps
 sweeps: ## run the tests that make test leaves out, or does in part, since each takes seconds
 	@export GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 ONNXMEM_SWEEPS=1; { failed=0; \
-		go test -vet=off -json -run '$(SWEEPS)' $(SWEEP_PACKAGES) || failed=1; \
-		(cd report/browser && go test -vet=off -json .) || failed=1; \
+		go test $(TIMEOUT) -vet=off -json -run '$(SWEEPS)' $(SWEEP_PACKAGES) || failed=1; \
+		(cd report/browser && go test $(TIMEOUT) -vet=off -json .) || failed=1; \
 		exit $$failed; } | go run ./internal/testreport
 
 # The kit's largest size, with the sources beside it: what may travel to a lent machine.
@@ -166,7 +170,7 @@ proofs: build ## have VeriPB check the proofs of lower bounds (compiled once; ne
 .PHONY: beam
 beam: ## build, vet and test bin/onnxmem-beam, the pipeline for many machines (a separate module)
 	cd beam && CGO_ENABLED=0 go build -ldflags "-X main.version=$(VERSION)" -o ../bin/onnxmem-beam .
-	cd beam && go vet ./... && go test ./...
+	cd beam && go vet ./... && go test $(TIMEOUT) ./...
 
 .PHONY: beam-once
 beam-once: ## run make beam, unless nothing of which the pipeline is built has changed since it passed

@@ -29,10 +29,28 @@ func main() {
 	}
 }
 
+// key names a test, or a package where test is empty.
+type key struct{ pkg, test string }
+
+// mostLines is how much is printed of a test that has not ended: the reason, the tests
+// that ran, and the head of the first goroutines.
+const mostLines = 80
+
+// unended lists the tests of the package that have begun and not ended, by name.
+func unended(printed map[key][]string, pkg string) []key {
+	var list []key
+	for k := range printed {
+		if k.pkg == pkg && k.test != "" {
+			list = append(list, k)
+		}
+	}
+	slices.SortFunc(list, func(a, b key) int { return strings.Compare(a.test, b.test) })
+	return list
+}
+
 // report prints the important parts of a stream of events and reports whether all
 // tests passed.
 func report(in io.Reader, out io.Writer) (passed bool) {
-	type key struct{ pkg, test string }
 	printed := map[key][]string{} // what each test has printed so far
 	skipped := map[string][]string{}
 	passed = true
@@ -56,10 +74,26 @@ func report(in io.Reader, out io.Writer) (passed bool) {
 			}
 			printed[k] = append(printed[k], e.Output)
 			continue
+		case "pass":
 		case "build-fail":
 			passed = false
 		case "fail":
 			passed = false
+			if e.Test == "" {
+				// A package that ends in the middle of a test (out of time, a panic, a
+				// signal) has no event for that test, whose output says why.
+				for _, other := range unended(printed, e.Package) {
+					list := printed[other]
+					fmt.Fprintf(out, "--- UNENDED: %s\n", other.test)
+					for _, line := range list[:min(len(list), mostLines)] {
+						fmt.Fprint(out, line)
+					}
+					if more := len(list) - mostLines; more > 0 {
+						fmt.Fprintf(out, "... (%d lines more)\n", more)
+					}
+					delete(printed, other)
+				}
+			}
 			for _, line := range printed[k] {
 				fmt.Fprint(out, line)
 			}

@@ -37,6 +37,19 @@ func TestReport(t *testing.T) {
 			want: "    a_test.go:7: got 1, want 2\nFAIL\tp\t0.1s\n",
 		},
 		{
+			doc: "a package that runs out of time says in which test",
+			in: []string{
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}`,
+				`{"Action":"pass","Package":"p","Test":"TestA"}`,
+				`{"Action":"output","Package":"p","Test":"TestB","Output":"=== RUN   TestB\n"}`,
+				`{"Action":"output","Package":"p","Test":"TestB","Output":"panic: test timed out after 10m0s\n"}`,
+				`{"Action":"output","Package":"q","Test":"TestC","Output":"=== RUN   TestC\n"}`,
+				`{"Action":"output","Package":"p","Output":"FAIL\tp\t600.1s\n"}`,
+				`{"Action":"fail","Package":"p"}`,
+			},
+			want: "--- UNENDED: TestB\n=== RUN   TestB\npanic: test timed out after 10m0s\nFAIL\tp\t600.1s\n",
+		},
+		{
 			doc:  "a package that does not build",
 			in:   []string{`{"ImportPath":"p","Action":"build-output","Output":"p.go:1: no\n"}`, `{"ImportPath":"p","Action":"build-fail"}`, "FAIL p [build failed]"},
 			want: "p.go:1: no\nFAIL p [build failed]\n",
