@@ -43,14 +43,29 @@ Definition graph_of (f : facts) : graph :=
      writes := map fst (f_written f); wbytes := get written w_bytes 0; wmaker := get written w_maker 1%positive;
      others := get written w_others []; at_once := get written w_at_once false; later := get written w_later false |}.
 
-(** The row of the families that begins and ends like a given one, if there is one. *)
+(** Of which step a bound speaks, in the text: zones are what has run in their states, and what not. *)
+Inductive which_fact := FirstOf | LastOf | LeavingOf (l : list (positive * (list positive * list positive))).
+Definition which_of (w : which_fact) : which :=
+  match w with
+  | FirstOf => First
+  | LastOf => Last
+  | LeavingOf l => let m := table l in Leaving {| zoned := map fst l; have := get m fst []; lack := get m snd [] |}
+  end.
+
+(** The row of the families that begins and ends like a given one, if there is one. Rows of
+    [r_left] name no zone: all are looked through. *)
 Definition set_of (l : list positive) := table (map (fun x => (x, tt)) l).
 Definition has (m : PositiveMap.t unit) k := match find k m with Some _ => true | None => false end.
 Definition among (x : positive) l := existsb (Pos.eqb x) l.
 Definition pair_among p l := existsb (eqp p) l.
 Definition only (b : bool) (r : list row) := if b then r else [].
-Definition sets := (PositiveMap.t unit * PositiveMap.t unit * PositiveMap.t unit * PositiveMap.t unit)%type.
-Definition sets_of g A : sets := (set_of A, set_of (nodes g), set_of (tensors g), set_of (writes g)).
+Definition zones_of w := match w with Leaving z => z | _ => {| zoned := []; have := fun _ => []; lack := fun _ => [] |} end.
+Record sets := { inA : PositiveMap.t unit; isnode : PositiveMap.t unit; istensor : PositiveMap.t unit; iswrite : PositiveMap.t unit; iszone : PositiveMap.t unit; lefts : list row }.
+Definition sets_of g A w := {| inA := set_of A; isnode := set_of (nodes g); istensor := set_of (tensors g); iswrite := set_of (writes g);
+  iszone := set_of (zoned (zones_of w)); lefts := r_left (zones_of w) |}.
+Definition is_first w := match w with First => true | _ => false end.
+Definition is_last w := match w with Last => true | _ => false end.
+Definition is_leaving w := match w with Leaving _ => true | _ => false end.
 
 Definition live_row g t (l : lit) : list row :=
   if output g t then [clause (yes (Alive t) :: unmade g t)]
@@ -61,10 +76,10 @@ Definition live_row g t (l : lit) : list row :=
                  | _ => []
                  end
        end.
-Definition written_row g (inA : positive -> bool) e (l : list lit) : list row :=
+Definition written_row g (in_A : positive -> bool) e (l : list lit) : list row :=
   match l with
   | (false, Runs m) :: (true, Ran r) :: _ =>
-    only (at_once g e && Pos.eqb (wmaker g e) m && inA m && among r (others g e)) [clause [yes (Else e); no (Runs m); yes (Ran r)]]
+    only (at_once g e && Pos.eqb (wmaker g e) m && in_A m && among r (others g e)) [clause [yes (Else e); no (Runs m); yes (Ran r)]]
   | (false, Ran m) :: (true, Ran r) :: _ =>
     only (later g e && Pos.eqb (wmaker g e) m && among r (others g e)) [clause [yes (Else e); no (Ran m); yes (Ran r)]]
   | _ => []
@@ -72,23 +87,29 @@ Definition written_row g (inA : positive -> bool) e (l : list lit) : list row :=
 Definition once_rows g a (p : positive * positive) : list row :=
   [at_most_one a (filter (fun q => Pos.eqb (fst q) (fst p)) (pairs g a));
    at_most_one a (filter (fun q => Pos.eqb (snd q) (snd p)) (pairs g a))].
-Definition candidates g A last (s : sets) (l : list lit) : list row :=
-  let '(inA, isnode, istensor, iswrite) := s in
+Definition candidates g A w (s : sets) (l : list lit) : list row :=
+  let z := zones_of w in
   match l with
-  | (true, Ran w) :: (false, Ran u) :: _ => only (has isnode u && among w (before g u)) [clause [yes (Ran w); no (Ran u)]]
-  | (true, Ran w) :: (false, Runs a) :: _ => only (has inA a && among w (before g a)) [clause [yes (Ran w); no (Runs a)]]
-  | (true, Ran a) :: (true, Runs _) :: _ => only (last && has inA a) [clause [yes (Ran a); yes (Runs a)]]
-  | (false, Ran a) :: (false, Runs _) :: _ => only (last && has inA a) [clause [no (Ran a); no (Runs a)]]
-  | (false, Ran a) :: [] => only (negb last && has inA a) [clause [no (Ran a)]]
-  | (true, Runs _) :: _ => r_one A
-  | (false, Runs a) :: (false, Runs b) :: _ => only (has inA a && has inA b && negb (Pos.eqb a b)) [clause [no (Runs a); no (Runs b)]]
-  | (true, Alive t) :: (false, Runs m) :: _ => only (has istensor t && makes g m t && has inA m) [clause [yes (Alive t); no (Runs m)]]
-  | (true, Alive t) :: _ => if has istensor t then live_row g t (List.last l (yes (Runs t))) else []
-  | (true, Else e) :: rest => if has iswrite e then written_row g (has inA) e rest else []
-  | (false, Takes a p) :: (true, Runs _) :: _ => only (has inA a && pair_among p (pairs g a)) [clause [no (Takes a p); yes (Runs a)]]
+  | (true, Ran w) :: (false, Ran u) :: _ => only (has (isnode s) u && among w (before g u)) [clause [yes (Ran w); no (Ran u)]]
+  | (true, Ran w) :: (false, Runs a) :: _ => only (has (inA s) a && among w (before g a)) [clause [yes (Ran w); no (Runs a)]]
+  | (true, Ran u) :: (false, Zoned j) :: _ => only (has (iszone s) j && among u (have z j)) [clause [yes (Ran u); no (Zoned j)]]
+  | (true, Ran a) :: (true, Runs _) :: _ => only (is_last w && has (inA s) a) [clause [yes (Ran a); yes (Runs a)]] ++ lefts s
+  | (false, Ran a) :: (false, Runs _) :: _ => only (negb (is_first w) && has (inA s) a) [clause [no (Ran a); no (Runs a)]]
+  | (false, Ran a) :: [] => only (is_first w && has (inA s) a) [clause [no (Ran a)]]
+  | (true, Runs _) :: _ => only (negb (is_leaving w)) (r_one A)
+  | (true, Zoned _) :: _ => only (is_leaving w) (r_in z)
+  | (false, Zoned j) :: (false, Ran u) :: _ => only (has (iszone s) j && among u (lack z j)) [clause [no (Zoned j); no (Ran u)]]
+  | (true, Behind u) :: (false, Ran _) :: _ => only (is_leaving w && has (isnode s) u) [clause [yes (Behind u); no (Ran u)]]
+  | (true, Behind u) :: (false, Runs _) :: _ => only (is_leaving w && has (isnode s) u) [clause [yes (Behind u); no (Runs u)]]
+  | (false, Behind _) :: _ => lefts s
+  | (false, Runs a) :: (false, Runs b) :: _ => only (has (inA s) a && has (inA s) b && negb (Pos.eqb a b)) [clause [no (Runs a); no (Runs b)]]
+  | (true, Alive t) :: (false, Runs m) :: _ => only (has (istensor s) t && makes g m t && has (inA s) m) [clause [yes (Alive t); no (Runs m)]]
+  | (true, Alive t) :: _ => if has (istensor s) t then live_row g t (List.last l (yes (Runs t))) else []
+  | (true, Else e) :: rest => if has (iswrite s) e then written_row g (has (inA s)) e rest else []
+  | (false, Takes a p) :: (true, Runs _) :: _ => only (has (inA s) a && pair_among p (pairs g a)) [clause [no (Takes a p); yes (Runs a)]]
   | (false, Takes a p) :: (true, Ran r) :: _ =>
-    only (has inA a && pair_among p (pairs g a) && among r (readers g (snd p)) && negb (Pos.eqb r a)) [clause [no (Takes a p); yes (Ran r)]]
-  | (false, Takes a p) :: _ => if has inA a && has istensor (fst p) && has istensor (snd p) then once_rows g a p else []
+    only (has (inA s) a && pair_among p (pairs g a) && among r (readers g (snd p)) && negb (Pos.eqb r a)) [clause [no (Takes a p); yes (Ran r)]]
+  | (false, Takes a p) :: _ => if has (inA s) a && has (istensor s) (fst p) && has (istensor s) (snd p) then once_rows g a p else []
   | _ => []
   end.
 
@@ -96,13 +117,14 @@ Definition var_eqb (x y : var) :=
   match x, y with
   | Ran a, Ran b | Runs a, Runs b | Alive a, Alive b | Else a, Else b => Pos.eqb a b
   | Takes a p, Takes b q => Pos.eqb a b && eqp p q
+  | Zoned a, Zoned b | Behind a, Behind b => Pos.eqb a b
   | _, _ => false
   end.
 Fixpoint same {A} (e : A -> A -> bool) (l m : list A) :=
   match l, m with [], [] => true | x :: l, y :: m => e x y && same e l m | _, _ => false end.
 Definition lit_eqb (x y : lit) := Bool.eqb (fst x) (fst y) && var_eqb (snd x) (snd y).
 Definition row_eqb (r q : row) := same lit_eqb (fst r) (fst q) && Nat.eqb (snd r) (snd q).
-Definition justified g A last s (r : row) := existsb (row_eqb r) (candidates g A last s (fst r)).
+Definition justified g A w s (r : row) := existsb (row_eqb r) (candidates g A w s (fst r)).
 
 (** The terms of the objective, in the order of the formula. *)
 Definition costs g A : list (Z * var) :=
@@ -143,20 +165,27 @@ Definition precedes (f : facts) (edges : list (positive * positive)) :=
   subset edges (f_before f) && subset (f_before f) edges && ascending (f_nodes f) &&
   let s := set_of (f_nodes f) in forallb (fun e => has s (snd e) && Pos.ltb (snd e) (fst e)) (f_before f).
 
-Definition well_formed (f : facts) (A : list positive) :=
-  negb (none A) && ascending A && forallb (has (set_of (f_nodes f))) A &&
+Definition speaks_of (A : list positive) w :=
+  match w with
+  | Leaving z => existsb (fun j => none (have z j)) (zoned z) &&
+    let s := set_of A in forallb (fun j => negb (none (lack z j)) && forallb (has s) (lack z j)) (zoned z)
+  | _ => negb (none A)
+  end.
+Definition well_formed (f : facts) (A : list positive) (w : which) :=
+  speaks_of A w && ascending A && forallb (has (set_of (f_nodes f))) A &&
   forallb (fun kv => distinct (snd kv)) (PositiveMap.elements (grouped (f_pairs f))).
-Definition formula_is g A last w :=
-  let m := table (names w) in
-  let s := sets_of g A in
-  same cost_eqb (map (fun x => (fst x, name m (snd x))) (objective_terms w)) (costs g A) &&
-  forallb (fun r => justified g A last s (row_of m r)) (formula w).
-Definition proof_is B w :=
-  let nd := given_cons (formula w) in
-  derive (below_con B (objective_terms w)) (snd nd) (fst nd) (steps w) {| terms := []; degree := 0 |}.
+Definition formula_is g A w x :=
+  let m := table (names x) in
+  let s := sets_of g A w in
+  same cost_eqb (map (fun x => (fst x, name m (snd x))) (objective_terms x)) (costs g A) &&
+  forallb (fun r => justified g A w s (row_of m r)) (formula x).
+Definition proof_is B x :=
+  let nd := given_cons (formula x) in
+  derive (below_con B (objective_terms x)) (snd nd) (fst nd) (steps x) {| terms := []; degree := 0 |}.
 
-Definition check_bound (f : facts) (edges : list (positive * positive)) (A : list positive) (last : bool) (B : Z) (w : witness) :=
-  (precedes f edges, well_formed f A, formula_is (graph_of f) A last w, proof_is B w).
+Definition check_bound (f : facts) (edges : list (positive * positive)) (A : list positive) (wf : which_fact) (B : Z) (x : witness) :=
+  let w := which_of wf in
+  (precedes f edges, well_formed f A w, formula_is (graph_of f) A w x, proof_is B x).
 
 (** ** What it accepts is right *)
 
@@ -193,7 +222,7 @@ Proof. intros x l H. now apply taken_In. Qed.
 
 Lemma var_eqb_eq : forall x y, var_eqb x y = true -> x = y.
 Proof.
-  intros [a|a|a|a|a p] [b|b|b|b|b q] E; simpl in E; try discriminate; try (apply Pos.eqb_eq in E; now subst).
+  intros [a|a|a|a|a p|a|a] [b|b|b|b|b q|b|b] E; simpl in E; try discriminate; try (apply Pos.eqb_eq in E; now subst).
   apply andb_true_iff in E. destruct E as [E F]. apply Pos.eqb_eq in E. apply eqp_eq in F. now subst.
 Qed.
 Lemma same_eq : forall {A} (e : A -> A -> bool) l m, (forall x y, e x y = true -> x = y) -> same e l m = true -> l = m.
@@ -213,7 +242,7 @@ Lemma only_In : forall b r x, In x (only b r) -> b = true /\ In x r.
 Proof. intros [|] r x H; [auto | contradiction]. Qed.
 
 Section Rows.
-  Variables (g : graph) (A : list positive) (last : bool).
+  Variables (g : graph) (A : list positive) (w : which).
   Ltac facts := repeat match goal with
     | H : In _ (only _ _) |- _ => apply only_In in H; destruct H
     | H : _ && _ = true |- _ => apply andb_true_iff in H; destruct H
@@ -231,7 +260,7 @@ Section Rows.
     destruct (output g t); [assumption|].
     assert (Q : In r match l with (true, Ran r) => only (among r (readers g t)) [clause (yes (Alive t) :: unmade g t ++ [yes (Ran r)])] | _ => [] end ->
       In r (map (fun r => clause (yes (Alive t) :: unmade g t ++ [yes (Ran r)])) (readers g t))).
-    { destruct l as [[|] [x|x|x|x|x y]]; try contradiction. intros Q. facts. destruct H0 as [<-|[]].
+    { destruct l as [[|] [x|x|x|x|x y|x|x]]; try contradiction. intros Q. facts. destruct H0 as [<-|[]].
       apply in_map_iff. eauto. }
     destruct (maker g t); [auto|]. destruct (readers g t) eqn:E; [assumption|]. rewrite <- E in *. auto.
   Qed.
@@ -239,8 +268,8 @@ Section Rows.
   Lemma in_written : forall e l r, In e (writes g) -> In r (written_row g (has (set_of A)) e l) -> In r (r_written g A).
   Proof.
     intros e l r E R. unfold r_written. apply in_flat_map. exists e. split; [assumption|]. unfold written_row in R.
-    destruct l as [|[[|] [m|m|m|m|m q]] l]; try contradiction;
-      destruct l as [|[[|] [x|x|x|x|x y]] l]; try contradiction; facts; subst; apply in_flat_map; exists x; (split; [assumption|]); apply in_app_iff.
+    destruct l as [|[[|] [m|m|m|m|m q|m|m]] l]; try contradiction;
+      destruct l as [|[[|] [x|x|x|x|x y|x|x]] l]; try contradiction; facts; subst; apply in_flat_map; exists x; (split; [assumption|]); apply in_app_iff.
     - right. destruct (later g e); [assumption | discriminate].
     - left. rewrite H. destruct (existsb (Pos.eqb (wmaker g e)) A) eqn:Q; [assumption|].
       exfalso. match goal with I : In (wmaker g e) A |- _ => apply (ran_In A) in I; unfold ran in I end.
@@ -254,43 +283,60 @@ Section Rows.
     destruct R as [<-|[<-|[]]]; [exists (fst p) | exists (snd p)]; (split; [assumption | simpl; auto]).
   Qed.
 
-  Lemma candidates_In : forall l r, In r (candidates g A last (sets_of g A) l) -> In r (rows g A last).
+  Lemma lefts_In : forall r, In r (r_left (zones_of w)) -> In r (r_which g A w).
+  Proof. intros r H. destruct w as [| |z]; try contradiction. cbn [zones_of r_which] in *. rewrite !in_app_iff. tauto. Qed.
+
+  Lemma candidates_In : forall l r, In r (candidates g A w (sets_of g A w) l) -> In r (rows g A w).
   Proof.
-    intros l r H. unfold candidates, sets_of in H. cbv beta iota zeta in H.
+    intros l r H.
+    assert (Which : In r (r_which g A w) -> In r (rows g A w)) by (intros Q; unfold rows; rewrite !in_app_iff; tauto).
+    unfold candidates, sets_of in H. cbn [inA isnode istensor iswrite iszone lefts] in H. cbv zeta in H.
     destruct l as [|[b x] l]; [contradiction|].
-    assert (Alive' : forall t l, x = Alive t -> In r (if has (set_of (tensors g)) t then live_row g t l else []) -> In r (rows g A last)).
-    { intros t k _ Q. destruct (has _ t) eqn:T in Q; [|contradiction]. facts. unfold rows. rewrite !in_app_iff. do 6 right. left.
+    assert (Alive' : forall t l, In r (if has (set_of (tensors g)) t then live_row g t l else []) -> In r (rows g A w)).
+    { intros t k Q. destruct (has _ t) eqn:T in Q; [|contradiction]. facts. unfold rows. rewrite !in_app_iff. do 5 right. left.
       eapply in_live; eauto. }
     assert (Once : forall a p, In r (if has (set_of A) a && has (set_of (tensors g)) (fst p) && has (set_of (tensors g)) (snd p) then once_rows g a p else []) ->
-      In r (rows g A last)).
-    { intros a p Q. destruct (_ && _ && _) eqn:T in Q; [|contradiction]. facts. unfold rows. rewrite !in_app_iff. do 10 right.
+      In r (rows g A w)).
+    { intros a p Q. destruct (_ && _ && _) eqn:T in Q; [|contradiction]. facts. unfold rows. rewrite !in_app_iff. do 9 right.
       eapply in_once; eauto. }
-    destruct b, x as [v|v|v|v|v p]; cbv beta iota zeta in H.
-    - destruct l as [|[[|] [u|u|u|u|u p]] l]; try contradiction; facts; unfold rows; rewrite !in_app_iff.
-      + do 4 right. left. destruct last; [|discriminate]. unfold r_last. apply in_flat_map. exists v. simpl in *. tauto.
-      + left. unfold r_order. apply in_flat_map. exists u. split; [assumption|]. apply in_map_iff. exists v. simpl in *. intuition.
-      + do 3 right. left. unfold r_ready. apply in_flat_map. exists u. split; [assumption|]. apply in_map_iff. exists v. simpl in *. intuition.
-    - unfold rows. rewrite !in_app_iff. do 1 right. left. destruct l; assumption.
-    - destruct l as [|[[|] [u|u|u|u|u p]] l]; try (eapply Alive'; [reflexivity | exact H]).
-      facts. unfold rows. rewrite !in_app_iff. do 5 right. left. unfold r_made. apply in_flat_map. exists v. split; [assumption|].
+    destruct b, x as [v|v|v|v|v p|v|v]; cbv beta iota zeta in H.
+    - destruct l as [|[[|] [u|u|u|u|u p|u|u]] l]; try contradiction.
+      + apply in_app_iff in H. apply Which. destruct H as [H|H]; [|now apply lefts_In]. facts. destruct w; try discriminate.
+        cbn [r_which zones_of zoned have lack] in *. rewrite in_app_iff. right. unfold r_last. apply in_flat_map. exists v. simpl in *. tauto.
+      + facts. unfold rows. rewrite !in_app_iff. left. unfold r_order. apply in_flat_map. exists u. split; [assumption|]. apply in_map_iff. exists v. simpl in *. intuition.
+      + facts. unfold rows. rewrite !in_app_iff. do 3 right. left. unfold r_ready. apply in_flat_map. exists u. split; [assumption|]. apply in_map_iff. exists v. simpl in *. intuition.
+      + facts. apply Which. destruct w as [| |z]; cbn [zones_of zoned] in *; try contradiction. cbn [r_which zones_of zoned have lack] in *. rewrite !in_app_iff. do 2 right. left.
+        unfold r_zone. apply in_flat_map. exists u. split; [assumption|]. apply in_app_iff. left. apply in_map_iff. exists v. simpl in *. intuition.
+    - facts. apply Which. destruct w; try discriminate; cbn [r_which zones_of zoned have lack] in *; rewrite in_app_iff; left; assumption.
+    - destruct l as [|[[|] [u|u|u|u|u p|u|u]] l]; try (eapply Alive'; exact H).
+      facts. unfold rows. rewrite !in_app_iff. do 4 right. left. unfold r_made. apply in_flat_map. exists v. split; [assumption|].
       apply in_flat_map. exists u. split; [assumption|]. match goal with M : makes g u v = true |- _ => now rewrite M end.
-    - destruct (has _ v) eqn:E in H; [|contradiction]. facts. unfold rows. rewrite !in_app_iff. do 7 right. left. eapply in_written; eauto.
+    - destruct (has _ v) eqn:E in H; [|contradiction]. facts. unfold rows. rewrite !in_app_iff. do 6 right. left. eapply in_written; eauto.
     - contradiction.
-    - destruct l as [|[[|] [u|u|u|u|u p]] l]; try contradiction; facts; unfold rows; rewrite !in_app_iff; do 4 right; left.
-      + destruct last; [discriminate|]. unfold r_first. apply in_map_iff. exists v. simpl in *. intuition.
-      + destruct last; [|discriminate]. unfold r_last. apply in_flat_map. exists v. simpl in *. tauto.
-    - destruct l as [|[[|] [u|u|u|u|u p]] l]; try contradiction; facts. unfold rows. rewrite !in_app_iff. do 2 right. left.
+    - facts. apply Which. destruct w; try discriminate. cbn [r_which zones_of] in *. rewrite !in_app_iff. tauto.
+    - apply Which. destruct l as [|[[|] [u|u|u|u|u p|u|u]] l]; try contradiction; facts; (destruct w as [| |z]; try discriminate);
+        cbn [r_which zones_of zoned have lack] in *; rewrite !in_app_iff; do 3 right; left; unfold r_behind; apply in_flat_map; exists v; simpl in *; tauto.
+    - destruct l as [|[[|] [u|u|u|u|u p|u|u]] l]; try contradiction; facts; apply Which.
+      + destruct w; try discriminate. cbn [r_which zones_of zoned have lack] in *. rewrite in_app_iff. right. unfold r_first. apply in_map_iff. exists v. simpl in *. intuition.
+      + destruct w as [| |z]; try discriminate; cbn [r_which zones_of zoned have lack] in *; rewrite !in_app_iff.
+        * right. unfold r_last. apply in_flat_map. exists v. simpl in *. tauto.
+        * left. unfold r_now. apply in_map_iff. exists v. simpl in *. intuition.
+    - destruct l as [|[[|] [u|u|u|u|u p|u|u]] l]; try contradiction; facts. unfold rows. rewrite !in_app_iff. do 2 right. left.
       unfold r_alone. apply in_flat_map. exists v. split; [assumption|]. apply in_flat_map. exists u. split; [assumption|].
       match goal with E : Pos.eqb v u = false |- _ => now rewrite E end.
     - contradiction.
     - contradiction.
-    - destruct l as [|[[|] [u|u|u|u|u q]] l]; try (eapply Once; exact H); facts; unfold rows; rewrite !in_app_iff.
-      + do 9 right. left. unfold r_free. apply in_flat_map. exists v. split; [assumption|]. apply in_flat_map. exists p. split; [assumption|].
+    - destruct l as [|[[|] [u|u|u|u|u q|u|u]] l]; try (eapply Once; exact H); facts; unfold rows; rewrite !in_app_iff.
+      + do 8 right. left. unfold r_free. apply in_flat_map. exists v. split; [assumption|]. apply in_flat_map. exists p. split; [assumption|].
         apply in_flat_map. exists u. split; [assumption|]. match goal with E : Pos.eqb u v = false |- _ => now rewrite E end.
-      + do 8 right. left. unfold r_taken. apply in_flat_map. exists v. split; [assumption|]. apply in_map_iff. exists p. simpl in *. intuition.
+      + do 7 right. left. unfold r_taken. apply in_flat_map. exists v. split; [assumption|]. apply in_map_iff. exists p. simpl in *. intuition.
+    - destruct l as [|[[|] [u|u|u|u|u p|u|u]] l]; try contradiction; facts; apply Which. destruct w as [| |z]; cbn [zones_of zoned] in *; try contradiction.
+      cbn [r_which zones_of zoned have lack] in *. rewrite !in_app_iff. do 2 right. left.
+      unfold r_zone. apply in_flat_map. exists v. split; [assumption|]. apply in_app_iff. right. apply in_map_iff. exists u. simpl in *. intuition.
+    - apply Which. now apply lefts_In.
   Qed.
 
-  Lemma justified_In : forall r, justified g A last (sets_of g A) r = true -> In r (rows g A last).
+  Lemma justified_In : forall r, justified g A w (sets_of g A w) r = true -> In r (rows g A w).
   Proof.
     intros r J. unfold justified in J. apply existsb_exists in J. destruct J as [q [I E]].
     apply row_eqb_eq in E. subst q. now apply candidates_In in I.
@@ -372,27 +418,38 @@ Proof.
   intros I. apply taken_In in I. unfold pair_among in N. now rewrite I in N.
 Qed.
 
-(** If all three parts hold, no order of the graph, whatever pairs its nodes take, has all its
+Lemma speaks_is : forall A w, speaks_of A w = true ->
+  match w with
+  | Leaving z => existsb (fun j => none (have z j)) (zoned z) = true /\ forall j, In j (zoned z) -> lack z j <> [] /\ incl (lack z j) A
+  | _ => A <> []
+  end.
+Proof.
+  intros A w H. destruct w as [| |z]; simpl in H; try (intros ->; discriminate).
+  apply andb_true_iff in H. destruct H as [H S]. split; [assumption|]. intros j J. rewrite forallb_forall in S. specialize (S j J).
+  apply andb_true_iff in S. destruct S as [N S]. split; [intros E; now rewrite E in N|].
+  intros u U. rewrite forallb_forall in S. now apply has_In, S.
+Qed.
+
+(** If all four parts hold, no order of the graph, whatever pairs its nodes take, has all its
     loads below B. *)
-Theorem bound_is_right : forall f edges A last B w, check_bound f edges A last B w = (true, true, true, true) ->
+Theorem bound_is_right : forall f edges A wf B x, check_bound f edges A wf B x = (true, true, true, true) ->
   forall p taken peak, is_order (graph_of f) p ->
   (forall l v r, p = l ++ v :: r -> may_take (graph_of f) l v (taken v) /\ load (graph_of f) l v (taken v) <= peak) ->
   B <= peak.
 Proof.
-  intros f edges A last B w C. unfold check_bound in C. injection C as _ Well Formula Proof_.
+  intros f edges A wf B x C. unfold check_bound in C. set (w := which_of wf) in *. clearbody w. cbv zeta in C. injection C as _ Well Formula Proof_.
   unfold well_formed in Well. rewrite !andb_true_iff in Well. destruct Well as [[[N S] I] D].
-  apply (no_order_is_below (graph_of f) A last B).
+  apply (no_order_is_below (graph_of f) A w B).
   - now apply ascending_NoDup.
-  - intros ->. discriminate.
-  - intros a H. rewrite forallb_forall in I. specialize (I a H). now apply has_In in I.
+  - split; [now apply speaks_is|]. intros a H. rewrite forallb_forall in I. specialize (I a H). now apply has_In in I.
   - intros v. simpl. unfold at_key. destruct (find v (grouped (f_pairs f))) as [l|] eqn:E; [|constructor].
     rewrite forallb_forall in D. apply distinct_NoDup. apply (D (v, l)). now apply PositiveMap.elements_correct.
   - intros s H. destruct (Z_lt_le_dec (objective (graph_of f) A s) B) as [L|]; [|assumption]. exfalso.
     unfold formula_is in Formula. apply andb_true_iff in Formula. destruct Formula as [O R].
     apply (same_eq cost_eqb) in O.
-    2: { intros [a x] [b y] E. unfold cost_eqb in E. simpl in E. apply andb_true_iff in E. destruct E as [E F].
+    2: { intros [a u] [b y] E. unfold cost_eqb in E. simpl in E. apply andb_true_iff in E. destruct E as [E F].
          apply Z.eqb_eq in E. apply var_eqb_eq in F. now subst. }
-    set (m := table (names w)) in *.
+    set (m := table (names x)) in *.
     unfold proof_is in Proof_. erewrite derived in Proof_; [discriminate|..].
     + apply (below_valid m s). rewrite O, costs_are. exact L.
     + apply given_valid.

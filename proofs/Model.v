@@ -56,7 +56,8 @@ Definition may_take g l v (taken : list (positive * positive)) :=
   forall p r, In p taken -> In r (readers g (snd p)) -> r = v \/ In r l.
 
 (** Variables, and constraints: at least so many of these literals are true. *)
-Inductive var := Ran (v : positive) | Runs (a : positive) | Alive (t : positive) | Else (e : positive) | Takes (a : positive) (p : positive * positive).
+Inductive var := Ran (v : positive) | Runs (a : positive) | Alive (t : positive) | Else (e : positive) | Takes (a : positive) (p : positive * positive)
+  | Zoned (j : positive) | Behind (u : positive).
 Definition lit := (bool * var)%type.
 Definition yes x : lit := (true, x).
 Definition no x : lit := (false, x).
@@ -65,7 +66,21 @@ Definition holds (s : var -> bool) (r : row) :=
   (snd r <= length (filter (fun l => Bool.eqb (fst l) (s (snd l))) (fst r)))%nat.
 Definition clause (l : list lit) : row := (l, 1%nat).
 
-(** The families, under the names that model.go gives them. *)
+(** Zones of states: in zone j, all of [have j] have run, and none of [lack j]. *)
+Record zones := { zoned : list positive; have : positive -> list positive; lack : positive -> list positive }.
+Definition within z l j := forallb (ran l) (have z j) && negb (existsb (ran l) (lack z j)).
+
+(** Of which step a formula speaks: that of the node of A that runs first, or last, or that of one
+    by which the states leave zones. *)
+Inductive which := First | Last | Leaving (z : zones).
+Definition chosen w A l v :=
+  match w with
+  | First => forall a, In a A -> ~ In a l
+  | Last => forall a, In a A -> a = v \/ In a l
+  | Leaving z => existsb (within z l) (zoned z) = true /\ existsb (within z (l ++ [v])) (zoned z) = false
+  end.
+
+(** The families, under the names that model.go and zones.go give them. *)
 Definition r_order g := flat_map (fun u => map (fun w => clause [yes (Ran w); no (Ran u)]) (before g u)) (nodes g).
 Definition r_one (A : list positive) := [clause (map (fun a => yes (Runs a)) A)].
 Definition r_alone (A : list positive) := flat_map (fun a => flat_map (fun b =>
@@ -93,8 +108,23 @@ Definition r_once g A := flat_map (fun a => flat_map (fun t =>
   [at_most_one a (filter (fun p => Pos.eqb (fst p) t) (pairs g a));
    at_most_one a (filter (fun p => Pos.eqb (snd p) t) (pairs g a))]) (tensors g)) A.
 
-Definition rows g A (last : bool) :=
-  r_order g ++ r_one A ++ r_alone A ++ r_ready g A ++ (if last then r_last A else r_first A) ++
+Definition r_now A := map (fun a => clause [no (Ran a); no (Runs a)]) A.
+Definition r_in z := [clause (map (fun j => yes (Zoned j)) (zoned z))].
+Definition r_zone z := flat_map (fun j =>
+  map (fun u => clause [yes (Ran u); no (Zoned j)]) (have z j) ++
+  map (fun u => clause [no (Zoned j); no (Ran u)]) (lack z j)) (zoned z).
+Definition r_behind g := flat_map (fun u => [clause [yes (Behind u); no (Ran u)]; clause [yes (Behind u); no (Runs u)]]) (nodes g).
+Definition r_left z := map (fun j => clause (
+  map (fun u => no (Behind u)) (have z j) ++ flat_map (fun u => [yes (Ran u); yes (Runs u)]) (lack z j))) (zoned z).
+Definition r_which g A w :=
+  match w with
+  | First => r_one A ++ r_first A
+  | Last => r_one A ++ r_last A
+  | Leaving z => r_now A ++ r_in z ++ r_zone z ++ r_behind g ++ r_left z
+  end.
+
+Definition rows g A w :=
+  r_order g ++ r_which g A w ++ r_alone A ++ r_ready g A ++
   r_made g A ++ r_live g ++ r_written g A ++ r_taken g A ++ r_free g A ++ r_once g A.
 
 Definition objective g A (s : var -> bool) :=

@@ -32,6 +32,8 @@ let variable name =
   | 't', [t] -> Alive (id t)
   | 'e', [e] -> Else (id e)
   | 's', [a; r; t] -> Takes (id a, (id r, id t))
+  | 'y', [j] -> Zoned (id j)
+  | 'w', [u] -> Behind (id u)
   | _ -> wrong ()
 
 let numbered t name =
@@ -100,8 +102,10 @@ let witness steps b =
 (* wrong STEPS EDGES GRAPH BOUND: what is wrong with the bound, if those are the edges of the plan. *)
 let wrong steps edges g b =
   let edges = List.rev_map (fun (w, u) -> (id u, id w)) edges in
+  let zone j (z : zone) = (id j, (List.map id z.have, List.map id z.lack)) in
+  let which = if b.zones <> [] then LeavingOf (List.mapi zone b.zones) else if b.last_of_set then LastOf else FirstOf in
   let ((precedes, well), formula), proof =
-    check_bound (facts steps g) edges (List.map id b.set) b.last_of_set (z b.least) (witness steps b) in
+    check_bound (facts steps g) edges (List.map id b.set) which (z b.least) (witness steps b) in
   List.filter_map (fun (ok, what) -> if ok then None else Some what)
     [precedes, "the edges of the bound are not those of the plan, or one does not go to a later step";
-     well, "the set, or a pair that is listed twice"; formula, "the formula is not that of the graph"; proof, "the proof of the bound"]
+     well, "the set, a zone, or a pair that is listed twice"; formula, "the formula is not that of the graph"; proof, "the proof of the bound"]

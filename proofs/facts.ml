@@ -17,8 +17,10 @@ let empty () =
 type buffer = { offset : int; size : int; first : int; last : int; held : int list }
 type plan = { arena : int; peak : int; buffers : buffer list }
 
-(* The bound of a formula: that of the node of the set that runs first, or last. *)
-type bound = { least : int; last_of_set : bool; set : int list; formula : string list list; proof : string list list }
+(* The bound of a formula: that of the node of the set that runs first, or last, or by which the
+   states leave the zones, of which each has some nodes and lacks others. *)
+type zone = { have : int list; lack : int list }
+type bound = { least : int; last_of_set : bool; set : int list; zones : zone list; formula : string list list; proof : string list list }
 
 type file = { steps : int; of_plan : graph; plan : plan option; of_bound : graph; bound : bound option; unproven : string }
 
@@ -90,21 +92,26 @@ let read name =
   in
   let of_plan = empty () in
   let steps = ref None and arena = ref None and peak = ref None and buffers = ref [] in
-  let g = ref of_plan and bound = ref None and unproven = ref "" and ended = ref false in
+  let g = ref of_plan and zones = ref [] and bound = ref None and unproven = ref "" and ended = ref false in
   while not !ended do
     match words () with
+    | "zone" :: n :: steps when !bound = None && !unproven = "" ->
+      let n = number n and steps = List.map number steps in
+      if n < 0 || n > List.length steps || List.exists (fun s -> s < 0) steps then raise (Wrong "zone: expected a number of steps, and steps");
+      zones := { have = List.filteri (fun i _ -> i < n) steps; lack = List.filteri (fun i _ -> i >= n) steps } :: !zones
+    | (word :: _) as line when !zones <> [] && !bound = None && word <> "bound" -> raise (Wrong ("expected a bound behind its zones: " ^ String.escaped (String.concat " " line)))
     | ["end"] -> ended := true
     | line when !bound <> None || !unproven <> "" -> raise (Wrong ("expected end behind the bound: " ^ String.escaped (String.concat " " line)))
     | ["graph"] when !g == of_plan -> g := empty ()
     | "unproven" :: (_ :: _ as why) when !g == of_plan -> unproven := String.concat " " why
     | "bound" :: numbers ->
       (match List.map number numbers with
-       | least :: last :: (_ :: _ as set) when least >= 0 ->
+       | least :: last :: (_ :: _ as set) when least >= 0 && (last = 0 || !zones = []) ->
          if words () <> ["formula"] then raise (Wrong "no formula");
          let formula = until ["proof"] in
          let proof = until ["end"; "pseudo-Boolean"; "proof"; ";"] in
-         bound := once "bound" !bound { least; last_of_set = yes last; set; formula; proof }
-       | _ -> raise (Wrong "no bound: expected bytes, 0 or 1, and nodes"))
+         bound := once "bound" !bound { least; last_of_set = yes last; set; zones = List.rev !zones; formula; proof }
+       | _ -> raise (Wrong "no bound: expected bytes, 0 or 1 (0 behind zones), and nodes"))
     | [] -> raise (Wrong "an empty line")
     | kind :: words ->
       let numbers = List.map number words in
@@ -128,4 +135,5 @@ let read name =
   | None -> raise (Wrong "no steps")
   | Some steps ->
     List.iter (within steps) [of_plan; !g];
+    List.iter (fun z -> if List.exists (fun n -> n >= steps) (z.have @ z.lack) then raise (Wrong "zone: no such step")) !zones;
     { steps; of_plan; plan; of_bound = !g; bound = !bound; unproven = !unproven }

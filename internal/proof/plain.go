@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/internal/printable"
 )
@@ -15,7 +16,9 @@ func (c *Claim) WritePlain(w *bufio.Writer, facts []byte) {
 	var formula, text bytes.Buffer
 	refused := c.Refused
 	if refused == "" && c.Formula == nil {
-		refused = "its bound rests on a search"
+		if err := c.search(); err != nil {
+			refused = err.Error()
+		}
 	}
 	if refused == "" {
 		if _, err := write(&formula, &text, c.Problem, c.Formula, c.Bytes, c.Order, c.Poll); err != nil {
@@ -29,6 +32,13 @@ func (c *Claim) WritePlain(w *bufio.Writer, facts []byte) {
 	if own := c.Problem.Facts(); !bytes.Equal(own, facts) {
 		w.WriteString("graph\n")
 		w.Write(own)
+	}
+	for _, z := range c.Formula.Zones {
+		fmt.Fprintf(w, "zone %d", len(z.In))
+		for _, n := range append(slices.Clone(z.In), z.Out...) {
+			fmt.Fprintf(w, " %d", n)
+		}
+		w.WriteString("\n")
 	}
 	last := 0
 	if c.Formula.Last {

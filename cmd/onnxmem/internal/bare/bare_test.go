@@ -97,7 +97,8 @@ func TestOpenOrders(t *testing.T) {
 	count := map[string]int{}
 	for _, file := range datafolder.Glob(t, "open-orders", "ultralytics*.json.gz") {
 		p := read(t, file)
-		_, kind, refused := check(t, filepath.Base(file), p)
+		r, kind, refused := check(t, filepath.Base(file), p)
+		checkPlain(t, filepath.Base(file), p, r, refused)
 		if refused != "" {
 			t.Errorf("%s: no proof: %s", file, refused)
 		}
