@@ -195,14 +195,16 @@ func goVerifyOrder(g *C.onnxmem_graph, o *C.onnxmem_options, order *C.int32_t, c
 			return err
 		}
 		var list []bare.Certificate
-		for i, c := range array[C.onnxmem_certificate](certificates, count) {
+		for i := range array[C.onnxmem_certificate](certificates, count) {
+			c := &array[C.onnxmem_certificate](certificates, count)[i]
 			if c.kind < 0 || int(c.kind) >= len(kinds) {
 				return usagef("certificate %d: kind: expected 0 to %d, found %d", i, len(kinds)-1, c.kind)
 			}
-			if err := need("nodes of a certificate", c.nodes, c.node_count); err != nil {
+			nodes, err := nodesOf(c)
+			if err != nil {
 				return err
 			}
-			list = append(list, bare.Certificate{Kind: kinds[c.kind], Nodes: array[int32](c.nodes, c.node_count), Bytes: int64(c.bytes)})
+			list = append(list, bare.Certificate{Kind: kinds[c.kind], Nodes: nodes, Bytes: int64(c.bytes)})
 		}
 		ctx, end, err := begin(o)
 		if err != nil {
@@ -215,6 +217,17 @@ func goVerifyOrder(g *C.onnxmem_graph, o *C.onnxmem_options, order *C.int32_t, c
 		}
 		return err
 	})
+}
+
+// nodesOf returns the nodes of a certificate of C, whose pointer is one that guard.c has not seen.
+func nodesOf(c *C.onnxmem_certificate) ([]int32, error) {
+	if c.node_count == 0 {
+		return nil, nil
+	}
+	if at := *(*uintptr)(unsafe.Pointer(&c.nodes)); at > 0 && at < 4096 {
+		return nil, usagef("nodes of a certificate: expected %d elements, found the address %d", c.node_count, at)
+	}
+	return array[int32](c.nodes, c.node_count), need("nodes of a certificate", c.nodes, c.node_count)
 }
 
 //export goLifetimes

@@ -115,7 +115,7 @@ var small = alloc.Problem{Buffers: []alloc.Buffer{
 // TestProcess: threads, signals, fork and dlclose of a host program, and what it does wrong.
 func TestProcess(t *testing.T) {
 	for mode, want := range map[string]string{
-		"version": "0.1.0", "errors": "refused", "threads": "0 4 6 0",
+		"version": "0.1.0", "errors": "refused", "empty": "empty", "threads": "0 4 6 0",
 		"signals": strings.Repeat("7 7 1 -1 0 4 6 0\n", 3), "close": strings.Repeat("7 7 1 -1 0 4 6 0\n", 3),
 	} {
 		if got := host(t, mode, numbers(small, 0, -1)); got != strings.TrimSpace(want) {
@@ -284,8 +284,36 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// TestExamples: the pass in examples/memory-pass writes the same in C++, built by CMake's package,
-// and in Rust, as in Go.
+// TestLifted: guard.c lifts every pointer of the structs that a caller fills.
+func TestLifted(t *testing.T) {
+	header, err := os.ReadFile("onnxmem.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := os.ReadFile("guard.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	comments, pointers := regexp.MustCompile(`(?s)/\*.*?\*/`), regexp.MustCompile(`\*(\w+)`)
+	found := 0
+	for _, s := range regexp.MustCompile(`(?s)typedef struct onnxmem_\w+ \{(.*?)\n\}`).FindAllStringSubmatch(string(header), -1) {
+		body := comments.ReplaceAllString(s[1], "")
+		if !strings.Contains(body, "size_t struct_size") {
+			continue
+		}
+		for _, p := range pointers.FindAllStringSubmatch(body, -1) {
+			if found++; !regexp.MustCompile(`->` + p[1] + `\b`).Match(guard) {
+				t.Errorf("guard.c does not lift %s", p[1])
+			}
+		}
+	}
+	if found < 29 {
+		t.Errorf("onnxmem.h has %d pointers in structs of the caller, expected 29 or more", found)
+	}
+}
+
+// TestExamples: the crate in examples/rust passes its tests, and the pass in examples/memory-pass
+// writes the same in C++, built by CMake's package, and in Rust, by that crate, as in Go.
 func TestExamples(t *testing.T) {
 	dir, err := built()
 	if err != nil && dir == "" {
@@ -318,6 +346,7 @@ func TestExamples(t *testing.T) {
 			{"cmake", "--build", filepath.Join(dir, "cpp")},
 		}},
 		{"cargo", "rust/release/memory-pass", [][]string{
+			{"cargo", "test", "--quiet", "--offline", "--manifest-path", filepath.Join("..", "examples", "rust", "Cargo.toml"), "--target-dir", filepath.Join(dir, "crate")},
 			{"cargo", "build", "--quiet", "--release", "--offline", "--manifest-path", filepath.Join(example, "rust", "Cargo.toml"), "--target-dir", filepath.Join(dir, "rust")},
 		}},
 	} {

@@ -56,7 +56,7 @@ typedef struct onnxmem_options { /* NULL: all zero */
 
 /* ---- Places ------------------------------------------------------------------------------ */
 
-typedef struct onnxmem_buffers { /* arrays have `count` elements, unless they say otherwise */
+typedef struct onnxmem_buffers { /* arrays have `count` elements, unless they say otherwise; of none, any address */
 	size_t struct_size;
 	size_t count;
 	const int64_t *lower, *upper; /* live from step lower to before step upper */

@@ -22,6 +22,9 @@ import (
 const alignment = 64
 
 func main() {
+	if len(os.Args) > 1 {
+		log.Fatal("expected no arguments, and the list on standard input")
+	}
 	if err := run(context.Background(), os.Stdin, os.Stdout, os.Stderr); err != nil {
 		log.Fatal(err)
 	}

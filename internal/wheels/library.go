@@ -86,7 +86,9 @@ func writeLibraries(out, zig string, platforms []string) error {
 	several := len(platforms) != 1
 	for _, t := range chosen {
 		if !t.hasPlanner() {
-			fmt.Printf("%s with musl: none: its loader does not start Go's runtime; programs there call the command\n", t)
+			if several {
+				fmt.Printf("%s with musl: none: its loader does not start Go's runtime; programs there call the command\n", t)
+			}
 			continue
 		}
 		dir, cc := out, []string{"cc"}

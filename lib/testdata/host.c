@@ -398,6 +398,34 @@ static void run_errors(void) {
 	puts("refused");
 }
 
+/* run_empty gives, for what is empty, the addresses that Rust has for it: those of no memory. */
+static void run_empty(void) {
+	int64_t *eight = (int64_t *)8, begin[] = {0}, offset = 5;
+	int32_t *four = (int32_t *)4, one = 0;
+	uint8_t *bytes = (uint8_t *)1;
+	onnxmem_packed packed;
+	onnxmem_buffers b = {.struct_size = sizeof b, .lower = eight, .upper = eight, .size = eight, .alignment = eight, .fixed = eight,
+		.hint = eight, .gap_begin = begin, .gap_lower = eight, .gap_upper = eight, .gap_from = eight, .gap_to = eight, .pool = four};
+	CALL(pack, &b, NULL, eight, &packed, four, bytes);
+	CALL(verify_pack, &b, eight, four, &packed);
+	onnxmem_ordered ordered;
+	onnxmem_graph g = {.struct_size = sizeof g, .workspace = eight, .cost = eight, .once = bytes, .write_begin = begin, .write = four,
+		.size = eight, .producer = four, .consumer_begin = begin, .consumer = four, .output = bytes, .resident = bytes,
+		.reuse_begin = begin, .reuse = four, .parent = four, .offset = eight};
+	onnxmem_certificate none = {.kind = 0, .nodes = four};
+	CALL(order_nodes, &g, NULL, four, &ordered);
+	EXPECT(ONNXMEM_FAILED, "certificate 0", verify_order(&g, NULL, four, &none, 1, NULL, error, sizeof error));
+	onnxmem_goal goal = {.struct_size = sizeof goal};
+	onnxmem_limited limited;
+	CALL(limit_peak, &g, &goal, NULL, &limited);
+	b = (onnxmem_buffers){.struct_size = sizeof b, .count = 1, .lower = eight, .upper = &offset, .size = &offset};
+	EXPECT(ONNXMEM_FAULT, "a fault of onnxmem", pack(&b, NULL, &offset, &packed, NULL, NULL, error, sizeof error));
+	g = (onnxmem_graph){.struct_size = sizeof g, .node_count = 1};
+	none.node_count = 1;
+	EXPECT(ONNXMEM_USAGE, "found the address 4", verify_order(&g, NULL, &one, &none, 1, NULL, error, sizeof error));
+	puts("empty");
+}
+
 /* ---- orders and limits ---- */
 
 static onnxmem_goal goal;
@@ -500,7 +528,7 @@ int main(int argc, char **argv) {
 		DIE("usage: host LIBRARY MODE");
 	const char *path = argv[1], *mode = argv[2];
 	int reads = strcmp(mode, "order") == 0 || strcmp(mode, "graphs") == 0;
-	int needs = !reads && strcmp(mode, "errors") != 0 && strcmp(mode, "start") != 0 && strcmp(mode, "version") != 0;
+	int needs = !reads && strcmp(mode, "errors") != 0 && strcmp(mode, "empty") != 0 && strcmp(mode, "start") != 0 && strcmp(mode, "version") != 0;
 	if (needs)
 		read_buffers();
 	if (reads)
@@ -525,6 +553,8 @@ int main(int argc, char **argv) {
 			run_latency();
 		else if (strcmp(mode, "errors") == 0)
 			run_errors();
+		else if (strcmp(mode, "empty") == 0)
+			run_empty();
 		else if (strcmp(mode, "order") == 0)
 			run_order();
 		else if (strcmp(mode, "graphs") == 0)

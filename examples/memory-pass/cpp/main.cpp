@@ -91,8 +91,10 @@ void run() {
 
 } // namespace
 
-int main() {
+int main(int argc, char **) {
 	try {
+		if (argc > 1)
+			throw std::runtime_error("expected no arguments, and the list on standard input");
 		run();
 	} catch (const std::exception &e) {
 		std::cerr << "memory_pass: " << e.what() << '\n';

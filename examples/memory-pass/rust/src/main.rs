@@ -1,7 +1,5 @@
 //! The pass of main.go in Rust, over libonnxmem: cargo run <four.mlir
 
-mod onnxmem;
-
 use std::collections::{HashMap, HashSet};
 use std::io::{read_to_string, stdin};
 use std::time::Instant;
@@ -23,6 +21,9 @@ fn memref(line: &str) -> &str {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    if std::env::args().len() > 1 {
+        return Err("expected no arguments, and the list on standard input".into());
+    }
     let text = read_to_string(stdin())?;
     let (mut lower, mut upper, mut size) = (vec![], vec![], vec![]);
     let mut of = HashMap::new(); // by value: the buffer
