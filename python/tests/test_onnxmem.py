@@ -12,6 +12,7 @@ import io
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -73,6 +74,40 @@ class Command(Folder):
         named = {"ONNXMEM_COMMAND": str(self.folder / "nothing")}
         with mock.patch.dict(os.environ, named), self.assertRaisesRegex(onnxmem.NotInstalled, "nothing: not found"):
             onnxmem.version()
+
+    def test_a_relative_name_is_one_of_the_first_folder(self) -> None:
+        program = (
+            "import os, onnxmem\n"
+            "os.chdir('/')\n"
+            "assert onnxmem.version()\n"
+            "for _ in range(2):\n"
+            "    try:\n"
+            "        print(onnxmem.pack(lower=[0], upper=[1], size=[7]).arena_bytes)\n"
+            "    except onnxmem.NotInstalled as e:\n"
+            "        print(e)\n"
+        )
+        command = Path(onnxmem.command())
+        (self.folder / "broken.so").write_text("no library")
+        path = os.pathsep.join(filter(None, (str(Path(onnxmem.__file__).parents[1]), os.environ.get("PYTHONPATH"))))
+        named = library._NAMED.value()
+        for value, want in (("" if named is None else os.path.relpath(named, command.parent), ["7", "7"]), (str(self.folder / "broken.so"), ["broken.so, which ONNXMEM_LIBRARY names"] * 2)):
+            environment = {**os.environ, "ONNXMEM_COMMAND": os.path.join(os.curdir, command.name), "ONNXMEM_LIBRARY": value, "PYTHONPATH": path}
+            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=command.parent, env=environment, check=False)
+            self.assertEqual(done.stderr, "")
+            for line, text in zip(done.stdout.splitlines(), want, strict=True):
+                self.assertIn(text, line)
+
+    def test_a_library_of_the_package_that_does_not_load_is_named(self) -> None:
+        package = self.folder / "onnxmem"
+        shutil.copytree(Path(onnxmem.__file__).parent, package)
+        name = {"win32": "onnxmem.dll", "darwin": "libonnxmem.dylib"}.get(sys.platform, "libonnxmem.so")
+        (package / name).unlink(missing_ok=True)
+        (package / name).write_text("no library")
+        program = "import onnxmem; print([onnxmem.pack(lower=[0], upper=[1], size=[7]).arena_bytes for _ in range(2)])"
+        environment = {**os.environ, "ONNXMEM_COMMAND": onnxmem.command(), "ONNXMEM_LIBRARY": "", "PYTHONPATH": str(self.folder)}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+        self.assertEqual(done.stdout.strip(), "[7, 7]")
+        self.assertEqual(done.stderr.count("RuntimeWarning: onnxmem: the command does the work of the library, which cannot be loaded: "), 1)
 
 
 class ExecuTorch(unittest.TestCase):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
 
-from ._errors import NotInstalled, error_of
+from ._errors import NotInstalled, Variable, error_of
 from ._record import Record, decode
 
 #: The value of a flag: True for the bare flag, False or None to leave it out, a text or
@@ -18,6 +18,7 @@ Flag = Union[None, bool, int, float, str, "os.PathLike[str]", Sequence[object], 
 
 #: This variable names another command, such as one that was built from source.
 VARIABLE = "ONNXMEM_COMMAND"
+_NAMED = Variable(VARIABLE)
 
 
 def command() -> str:
@@ -26,7 +27,7 @@ def command() -> str:
     It is the file that the environment variable ONNXMEM_COMMAND names, else the one
     that was installed with this package. NotInstalled says where it was expected.
     """
-    named = os.environ.get(VARIABLE)
+    named = _NAMED.value()
     if named:
         return named
     name = "onnxmem.exe" if os.name == "nt" else "onnxmem"

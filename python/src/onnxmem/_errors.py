@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+import os
+
 from ._record import Record
+
+
+class Variable:
+    """An environment variable that names a file, from the folder in which this module was imported."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._given = os.environ.get(name)
+        self._place = os.path.abspath(self._given) if self._given and os.path.dirname(self._given) else self._given
+
+    def value(self) -> str | None:
+        """Return the file; None if none is named."""
+        now = os.environ.get(self.name)
+        return (self._place if now == self._given else now) or None
 
 
 #: What libonnxmem returns where its command has no status: ONNXMEM_FORKED and ONNXMEM_ENDED.

@@ -6,13 +6,15 @@ import ctypes
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ._errors import ENDED, FORKED, NotInstalled, error_of
+from ._errors import ENDED, FORKED, NotInstalled, Variable, error_of
 
 #: This variable names another library, such as one from ``make lib``.
 VARIABLE = "ONNXMEM_LIBRARY"
+_NAMED = Variable(VARIABLE)
 
 _I64 = ctypes.POINTER(ctypes.c_int64)
 _I32 = ctypes.POINTER(ctypes.c_int32)
@@ -142,6 +144,7 @@ class Limited(ctypes.Structure):
 
 _loaded: ctypes.CDLL | None = None
 _missing = False  # it was looked for
+_unusable = ""  # why the named one cannot be loaded
 _loading = False
 _forked = False
 
@@ -161,13 +164,16 @@ def library() -> ctypes.CDLL | None:
     """Return the library, or None where there is none: then the command does the work.
 
     It is the file that the environment variable ONNXMEM_LIBRARY names, else the one in this
-    package, which some wheels have. NotInstalled says that the named one cannot be loaded.
+    package, which some wheels have. NotInstalled says that the named one cannot be loaded, each
+    time; of the other, a warning.
     """
-    global _loaded, _missing, _loading, _forked
+    global _loaded, _missing, _unusable, _loading, _forked
+    if _unusable:
+        raise NotInstalled(_unusable)
     if _loaded is not None or _missing or _forked:
         return _loaded
     name = {"win32": "onnxmem.dll", "darwin": "libonnxmem.dylib"}.get(sys.platform, "libonnxmem.so")
-    named = os.environ.get(VARIABLE)
+    named = _NAMED.value()
     path = named or os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
     if not named and not os.path.isfile(path):
         _missing = True
@@ -185,7 +191,9 @@ def library() -> ctypes.CDLL | None:
     except (OSError, AttributeError) as e:
         _loaded, _missing = None, True
         if named:
-            raise NotInstalled(f"{path}, which {VARIABLE} names: {e}") from e
+            _unusable = f"{path}, which {VARIABLE} names: {e}"
+            raise NotInstalled(_unusable) from e
+        warnings.warn(f"onnxmem: the command does the work of the library, which cannot be loaded: {e}", RuntimeWarning, stacklevel=4)
     finally:
         _loading = False
     return _loaded
