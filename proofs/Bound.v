@@ -4,8 +4,8 @@
     no order of the graph has a peak below a bound. Of the formula it believes nothing: each row
     must be one of the families of Model.v for these facts, and the objective must be theirs
     ([bound_is_right]). The graph has orders: the steps of the plan are one ([steps_are_an_order]),
-    and precedence is that of the plan ([precedence_is]). It is extracted to OCaml; bounds.ml hands
-    it the texts. *)
+    and precedence is that of the plan ([precedence_is]). Join.v has it extracted to OCaml; bounds.ml
+    hands it the texts. *)
 
 From Coq Require Import List ZArith Bool Lia FSets.FMapPositive.
 Require Import Model Lemma Cuts.
@@ -104,7 +104,7 @@ Definition candidates g A w (s : sets) (l : list lit) : list row :=
   | (false, Behind _) :: _ => lefts s
   | (false, Runs a) :: (false, Runs b) :: _ => only (has (inA s) a && has (inA s) b && negb (Pos.eqb a b)) [clause [no (Runs a); no (Runs b)]]
   | (true, Alive t) :: (false, Runs m) :: _ => only (has (istensor s) t && makes g m t && has (inA s) m) [clause [yes (Alive t); no (Runs m)]]
-  | (true, Alive t) :: _ => if has (istensor s) t then live_row g t (List.last l (yes (Runs t))) else []
+  | (true, Alive t) :: _ => if has (istensor s) t then live_row g t (fold_left (fun _ x => x) l (yes (Runs t))) else []
   | (true, Else e) :: rest => if has (iswrite s) e then written_row g (has (inA s)) e rest else []
   | (false, Takes a p) :: (true, Runs _) :: _ => only (has (inA s) a && pair_among p (pairs g a)) [clause [no (Takes a p); yes (Runs a)]]
   | (false, Takes a p) :: (true, Ran r) :: _ =>
@@ -139,7 +139,7 @@ Record witness := {
   names : list (positive * var);
   objective_terms : list (Z * positive);
   formula : list (list (bool * positive) * nat);
-  steps : list (option (list op)) }.
+  derivations : list (option (list op)) }.
 
 Definition name (m : PositiveMap.t var) v := get m (fun x => x) (Ran 1) v.
 Definition row_of m (r : list (bool * positive) * nat) : row := (map (fun l => (fst l, name m (snd l))) (fst r), snd r).
@@ -181,7 +181,7 @@ Definition formula_is g A w x :=
   forallb (fun r => justified g A w s (row_of m r)) (formula x).
 Definition proof_is B x :=
   let nd := given_cons (formula x) in
-  derive (below_con B (objective_terms x)) (snd nd) (fst nd) (steps x) {| terms := []; degree := 0 |}.
+  derive (below_con B (objective_terms x)) (snd nd) (fst nd) (derivations x) {| terms := []; degree := 0 |}.
 
 Definition check_bound (f : facts) (edges : list (positive * positive)) (A : list positive) (wf : which_fact) (B : Z) (x : witness) :=
   let w := which_of wf in
@@ -500,6 +500,3 @@ Qed.
 Print Assumptions bound_is_right.
 Print Assumptions precedence_is.
 Print Assumptions steps_are_an_order.
-
-From Coq Require Import Extraction ExtrOcamlBasic.
-Extraction "bound.ml" check_bound.

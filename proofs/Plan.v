@@ -3,16 +3,16 @@
     It reads precedence and tensors, and buffers with their places and the tensors that they hold
     one after the other, and decides whether the plan is right. What it accepts is right: see
     [order_is_right], [each_is_held], [each_works], [kept] and [peak_is_right]. Its time is n log n.
-    It is extracted to OCaml; plans.ml hands it the plain text of onnxmem verify --plain. *)
+    Join.v has it extracted to OCaml; plans.ml hands it the plain text of onnxmem verify --plain. *)
 
 From Coq Require Import List ZArith Bool Lia MSets.MSetPositive FSets.FMapPositive.
 Import ListNotations.
 Open Scope Z_scope.
 
-(** A tensor has bytes, is made at a step (-1: it is there before the first) and read at steps.
+(** A tensor takes space, is made at a step (-1: it is there before the first) and read at steps.
     [over] says that its maker may write it over the tensor before it in the buffer. [works] are
     steps, ascending, with the bytes that each needs besides tensors. *)
-Record tensor := { ident : positive; bytes : Z; start : Z; reads : list Z; out : bool; over : bool }.
+Record tensor := { ident : positive; space : Z; start : Z; reads : list Z; out : bool; over : bool }.
 Record buffer := { offset : Z; size : Z; first : Z; last : Z; held : list tensor }.
 
 (** Buffers are placed in the order in which they begin; before, those are freed that have ended.
@@ -27,7 +27,7 @@ Definition buffers p := placed (moves p).
 
 (** The tensor fits into its buffer, and is live within its steps. *)
 Definition lives (p : plan) (b : buffer) (t : tensor) :=
-  (bytes t <=? size b) && (first b <=? Z.max 0 (start t)) && (Z.max 0 (start t) <=? last b) &&
+  (space t <=? size b) && (first b <=? Z.max 0 (start t)) && (Z.max 0 (start t) <=? last b) &&
   forallb (fun r => (start t <? r) && (r <=? last b)) (reads t) &&
   (negb (out t) || (last b =? Z.max 1 (steps p) - 1)).
 
@@ -323,7 +323,7 @@ Qed.
 
 (** Each tensor of the graph is in a buffer that is large enough, and inside the arena. *)
 Theorem each_is_held : forall p, right p -> forall i, In i (wanted p) ->
-  exists b t, In b (buffers p) /\ In t (held b) /\ ident t = i /\ bytes t <= size b /\
+  exists b t, In b (buffers p) /\ In t (held b) /\ ident t = i /\ space t <= size b /\
     0 <= offset b /\ offset b + size b <= arena p.
 Proof.
   intros p H i I. apply right_parts in H. destruct H as [O [N _]]. apply andb_true_iff in O. destruct O as [_ O].
@@ -501,6 +501,3 @@ Print Assumptions each_works.
 Print Assumptions kept.
 Print Assumptions peak_is_right.
 Print Assumptions order_is_right.
-
-From Coq Require Import Extraction ExtrOcamlBasic.
-Extraction "plan.ml" check.

@@ -1,10 +1,9 @@
 (* Hands a lower bound, its formula and its proof to the checker of Bound.v. Numbers begin with 1
    there: a node or tensor n is n + 1. *)
-open Bound
+open Proven
 open Facts
+open Plans
 
-let rec positive n = if n = 1 then XH else if n land 1 = 1 then XI (positive (n lsr 1)) else XO (positive (n lsr 1))
-let z n = if n = 0 then Z0 else if n > 0 then Zpos (positive n) else Zneg (positive (-n))
 let id n = if n < 0 then raise (Wrong "below 0") else positive (n + 1)
 let nat n = let rec more n m = if n = 0 then m else more (n - 1) (S m) in more n O
 
@@ -96,16 +95,16 @@ let witness steps b =
     | "conclusion" :: "BOUNDS" :: n :: ":" :: _ when number n = b.least -> None
     | words -> raise (Wrong ("in the proof: " ^ String.escaped (String.concat " " words)))
   in
-  let steps = List.filter_map step b.proof in
-  { names = t.names; objective_terms = objective; formula = rows; steps }
+  let derivations = List.filter_map step b.proof in
+  { names = t.names; objective_terms = objective; formula = rows; derivations }
 
-(* wrong STEPS EDGES GRAPH BOUND: what is wrong with the bound, if those are the edges of the plan. *)
-let wrong steps edges g b =
+(* wrong STEPS EDGES FACTS BOUND: what is wrong with the bound, if those are the edges of the plan. *)
+let wrong steps edges facts b =
   let edges = List.rev_map (fun (w, u) -> (id u, id w)) edges in
   let zone j (z : zone) = (id j, (List.map id z.have, List.map id z.lack)) in
   let which = if b.zones <> [] then LeavingOf (List.mapi zone b.zones) else if b.last_of_set then LastOf else FirstOf in
   let ((precedes, well), formula), proof =
-    check_bound (facts steps g) edges (List.map id b.set) which (z b.least) (witness steps b) in
+    check_bound facts edges (List.map id b.set) which (z b.least) (witness steps b) in
   List.filter_map (fun (ok, what) -> if ok then None else Some what)
     [precedes, "the edges of the bound are not those of the plan, or one does not go to a later step";
      well, "the set, a zone, or a pair that is listed twice"; formula, "the formula is not that of the graph"; proof, "the proof of the bound"]

@@ -1,13 +1,15 @@
-(* Reads plans in plain text, as onnxmem verify --plain writes them, and has the checkers of Plan.v
-   and Bound.v decide. Usage: checker FILE... The exit status is 1 if a plan or a bound is wrong. *)
+(* Reads plans in plain text, as onnxmem verify --plain writes them, and has the checkers of Plan.v,
+   Bound.v and Join.v decide. Usage: checker FILE... The exit status is 1 if a plan or a bound is wrong. *)
 open Facts
 
 let said f =
   let another = f.of_bound != f.of_plan in
-  let wrong = match f.plan with Some p -> Plans.wrong f.steps f.of_plan p | None -> [] in
-  let unbound = match f.bound with Some b -> Bounds.wrong f.steps f.of_plan.edges f.of_bound b | None -> [] in
+  let plan = Option.map (Plans.plan f.steps f.of_plan) f.plan and facts = Bounds.facts f.steps f.of_bound in
+  let wrong = match plan with Some p -> Plans.wrong p | None -> [] in
+  let unbound = match f.bound with Some b -> Bounds.wrong f.steps f.of_plan.edges facts b | None -> [] in
+  let apart = match plan with Some p when not another && not (Proven.joined p facts) -> ["a tensor that lies twice, or a parameter that is written over before its last reader"] | _ -> [] in
   let above = match f.plan, f.bound with Some p, Some b when b.least > p.peak -> ["a bound above the peak"] | _ -> [] in
-  match wrong @ unbound @ above with
+  match wrong @ unbound @ apart @ above with
   | _ :: _ as list -> "wrong: " ^ String.concat ", " list
   | [] ->
     "right" ^

@@ -170,6 +170,27 @@ func spoil(r *rand.Rand, text string, kinds func(section, kind string) bool) str
 	return strings.Join(lines, "\n")
 }
 
+// TestJoined: what neither the rules of plans nor those of bounds refuse, but their theorem does.
+func TestJoined(t *testing.T) {
+	if plainChecker() == "" {
+		t.Skip("ONNXMEM_PLAIN_CHECKER names no checker: make proofs extracts it")
+	}
+	const twice = "a tensor that lies twice, or a parameter that is written over before its last reader"
+	for _, c := range []struct{ name, arena, more, want string }{
+		{"right", "8", "", "right; no bound is proven: it is short"},
+		{"a tensor in two buffers", "12", "buffer 8 4 1 1 2\n", "wrong: " + twice},
+		{"written behind its reader", "8", "written 3 4 1 1 0 0\n", "right; no bound is proven: it is short"},
+		{"written before its reader", "8", "written 3 4 0 1 0 1\n", "wrong: " + twice},
+		{"written at the step of its reader", "8", "written 3 4 1 1 0 1\n", "wrong: " + twice},
+	} {
+		text := "onnxmem plan 1\nsteps 2\narena " + c.arena + "\npeak " + c.arena + "\nedge 0 1\ntensor 0 4 -1 0 0\ntensor 1 4 0 0 1\ntensor 2 4 1 1\n" +
+			c.more + "buffer 0 4 0 0 0\nbuffer 4 4 0 1 1\nbuffer 0 4 1 1 2\nunproven it is short\nend\n"
+		if says := ask(t, text)[0]; says != c.want {
+			t.Errorf("%s: expected %q, found %q", c.name, c.want, says)
+		}
+	}
+}
+
 // TestSpoilt: of 1,200 plans in plain text with one number or literal changed, in the bound, its
 // zones, its formula or its proof, each that is accepted claims a bound that is none above the
 // optimum; in the formula, none is accepted. Half of them have proofs by zones.
