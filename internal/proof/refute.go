@@ -95,7 +95,7 @@ func (r *refuter) refute() error {
 	}
 	all := sum{{id: 1 + int64(slices.IndexFunc(r.f.Rows, func(x model.Row) bool { return slices.Contains(x.Lits, r.f.Runs[r.f.Set[0]]) })), times: 1}}
 	for _, a := range r.f.Set {
-		id, err := r.node(a)
+		id, err := r.node(a, func() (int64, error) { return r.choices(nil) })
 		if err != nil {
 			return err
 		}
@@ -105,32 +105,22 @@ func (r *refuter) refute() error {
 	return nil
 }
 
-// node derives that node a is not the one that runs.
-func (r *refuter) node(a int32) (int64, error) {
+// node derives that node a is not the one that runs: exclude derives that the case in which it is
+// is excluded.
+func (r *refuter) node(a int32, exclude func() (int64, error)) (int64, error) {
 	from, runs := len(r.trail), r.f.Runs[a]
 	if r.value[runs] < 0 {
 		r.lines([]model.Lit{runs.Not()})
 		return r.line[runs.Var()], nil
 	}
 	if r.value[runs] > 0 { // it is the only one
-		if r.f.Zones != nil {
-			return r.probed()
-		}
-		return r.choices(nil)
+		return exclude()
 	}
-	broken := r.assume(runs)
 	defer r.forget(from)
-	if r.f.Zones != nil {
-		r.assumed = append(r.assumed, runs)
-		defer func() { r.assumed = r.assumed[:len(r.assumed)-1] }()
-	}
-	if broken >= 0 {
+	if broken := r.assume(runs); broken >= 0 {
 		return r.broken(broken), nil
 	}
-	if r.f.Zones != nil {
-		return r.probed()
-	}
-	return r.choices(nil)
+	return exclude()
 }
 
 // broken derives, of a row of which no literal can be true, that what is assumed is not so.

@@ -63,8 +63,12 @@ func (r *refuter) zone(j int) (int64, error) {
 		if r.value[runs] < 0 {
 			continue
 		}
-		only := r.value[runs] > 0
-		id, err := r.node(a)
+		only, assumed := r.value[runs] > 0, len(r.assumed)
+		if !only {
+			r.assumed = append(r.assumed, runs)
+		}
+		id, err := r.node(a, r.probed)
+		r.assumed = r.assumed[:assumed]
 		if err != nil {
 			return 0, fmt.Errorf("node %d: %w", a, err)
 		}
