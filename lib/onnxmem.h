@@ -79,7 +79,7 @@ typedef struct onnxmem_packed { /* of one pool */
 	int64_t bound;  /* no arena of these buffers is smaller */
 	int32_t proven; /* arena = bound */
 	int32_t fits;   /* 1: within the capacity; 0: proven impossible; -1: not known, or no capacity */
-	int32_t ended;  /* the search was ended early: more time may find a smaller arena */
+	int32_t ended;  /* the search was ended early: another call may find other places */
 	int32_t reserved;
 } onnxmem_packed;
 
@@ -130,7 +130,7 @@ typedef struct onnxmem_certificate {
 typedef struct onnxmem_ordered {
 	int64_t peak, program_peak;      /* of the order; of program order */
 	int64_t bound;                   /* no order has a smaller peak */
-	int32_t proven, ended;           /* peak = bound; ended early */
+	int32_t proven, ended;           /* peak = bound; ended early: another call may differ */
 	size_t certificate_count;
 	onnxmem_certificate *certificates; /* of the bound: one block, for onnxmem_free */
 } onnxmem_ordered;

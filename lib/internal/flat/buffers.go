@@ -134,7 +134,6 @@ func (b *Buffers) Pack(ctx context.Context, effort alloc.Effort) (*Packing, erro
 		if err := p.CheckSweep(found.Placement); err != nil {
 			return nil, fmt.Errorf("internal error in placement by %s: %w", found.Strategy, err)
 		}
-		r.Ended = r.Ended || ctx.Err() != nil && !found.Optimal
 		r.Pools[pool] = Packed{found.Arena, found.LowerBound, found.Optimal, fits(found.Arena, found.LowerBound, capacity)}
 		for k, at := range found.Offsets {
 			r.Offsets[original(ids, k)] = at
@@ -143,6 +142,7 @@ func (b *Buffers) Pack(ctx context.Context, effort alloc.Effort) (*Packing, erro
 			r.refuse(original(ids, int(k)))
 		}
 	}
+	r.Ended = ctx.Err() != nil // also where arenas are proven: another search may find other places
 	return r, nil
 }
 

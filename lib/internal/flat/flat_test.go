@@ -5,11 +5,14 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -192,5 +195,56 @@ func TestOddNumbers(t *testing.T) {
 	}
 	if answered < 300 {
 		t.Errorf("%d answers", answered)
+	}
+}
+
+// flattened returns what Order looks at of a problem.
+func flattened(p *schedule.Problem) *Graph {
+	g := &Graph{Nodes: len(p.Nodes), ConsumerBegin: []int64{0}}
+	for _, n := range p.Nodes {
+		g.Workspace = append(g.Workspace, n.Workspace)
+	}
+	for _, x := range p.Tensors {
+		output, resident := uint8(0), uint8(0)
+		if x.Output {
+			output = 1
+		}
+		if x.Resident {
+			resident = 1
+		}
+		g.Size, g.Producer, g.Consumer = append(g.Size, x.Bytes), append(g.Producer, x.Producer), append(g.Consumer, x.Consumers...)
+		g.ConsumerBegin = append(g.ConsumerBegin, int64(len(g.Consumer)))
+		g.Output, g.Resident = append(g.Output, output), append(g.Resident, resident)
+	}
+	return g
+}
+
+// TestEnded: an answer that differs from that of a whole search says that it was ended, also where
+// its peak is proven.
+func TestEnded(t *testing.T) {
+	f, err := os.Open(datafolder.Path(t, "budget", "densenet121-train-bs32.json.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	read, err := schedule.ReadProblem(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := flattened(read)
+	whole, err := p.Order(t.Context(), schedule.EffortFast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for limit := 250 * time.Microsecond; limit < 100*time.Millisecond; limit = limit * 5 / 4 {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		got, err := p.Order(ctx, schedule.EffortFast)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.Ended && !slices.Equal(got.Order, whole.Order) {
+			t.Errorf("%v: another order, which says that its search was whole", limit)
+		}
 	}
 }

@@ -48,7 +48,8 @@ func (g *Graph) Below(ctx context.Context, goal Goal, effort schedule.Effort) (*
 	if err != nil {
 		return nil, err
 	}
-	r := &Limited{BestOrder: found.Evaluation.Peak, Ended: found.Ended != nil}
+	r := &Limited{BestOrder: found.Evaluation.Peak}
+	defer func() { r.Ended = ctx.Err() != nil }() // also where the steps keep the limit: others may have been found
 	r.Limit = goal.Limit.Of(r.BestOrder)
 	if goal.Link > 0 {
 		s, err := budget.NewSwapper(p, found.Orders, budget.SwapOptions{Effort: effort, Link: goal.Link, NoRecompute: goal.NoRecompute})
@@ -78,7 +79,6 @@ func (r *Limited) take(p *budget.Plan) {
 	r.Feasible = map[budget.Verdict]int{budget.Found: 1, budget.Impossible: 0, budget.NoneFound: -1}[p.Feasible]
 	r.Peak, r.Bound = p.PeakBytes, p.LeastBytes
 	r.Extra, r.ExtraAtLeast = p.ExtraPercent, p.LowerBoundPercent
-	r.Ended = r.Ended || p.Ended != nil
 	r.Steps = nil
 	if p.Feasible != budget.Found {
 		r.Peak = p.Lowest

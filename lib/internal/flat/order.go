@@ -10,11 +10,12 @@ import (
 
 // Ordered is an order of all nodes.
 type Ordered struct {
-	Order         []int32
-	Peak, Bound   int64 // bytes
-	ProgramPeak   int64
-	Proven, Ended bool
-	Certificates  []bare.Certificate
+	Order        []int32
+	Peak, Bound  int64 // bytes
+	ProgramPeak  int64
+	Proven       bool
+	Ended        bool // also where the peak is proven: another order may have it
+	Certificates []bare.Certificate
 }
 
 // Order looks for an order of small peak, as the command does.
@@ -32,7 +33,7 @@ func (g *Graph) Order(ctx context.Context, effort schedule.Effort) (*Ordered, er
 	}
 	r := &Ordered{
 		Order: found.Order, Peak: found.Evaluation.Peak, Bound: found.Bound, ProgramPeak: found.ProgramPeak,
-		Proven: found.Optimal, Ended: found.Ended != nil,
+		Proven: found.Optimal, Ended: ctx.Err() != nil,
 	}
 	for _, c := range found.Certificates {
 		r.Certificates = append(r.Certificates, bare.Certificate{Kind: c.Kind, Nodes: c.Nodes, Bytes: c.Value})

@@ -1,6 +1,8 @@
 """What training steps do beside computing: state, aliases, random numbers, several graphs. Always eager PyTorch's bits."""
 
 import copy
+import dataclasses
+import json
 import os
 import unittest
 import unittest.mock
@@ -372,3 +374,25 @@ class TestFallbacks(_Both):
     def test_an_impossible_limit(self) -> None:
         (text,) = self.both(Layers, limit="3%", fullgraph=True)
         self.assertRegex(text, "a limit of .* is impossible for this step")
+
+
+class TestHere(unittest.TestCase):
+    """A plan by libonnxmem is the command's."""
+
+    def test_the_same_plan(self) -> None:
+        from onnxmem import _library
+        from onnxmem_torch import _planner
+
+        if _library.library() is None:
+            self.skipTest("no libonnxmem beside onnxmem or at ONNXMEM_LIBRARY")
+        problem = onnxmem_torch.problem(Layers(6), (torch.randn(8, _WIDTH, requires_grad=True),))
+        for limit in (None, "90%", "70%", 3 * 10**5):
+            text = json.dumps(problem).encode()
+            here = _planner._here(problem, limit, "fast")
+            there = _planner._solve(text, limit, "fast", False)
+            self.assertEqual(here is None, not there.feasible, limit)
+            if here is not None:
+                self.assertEqual(dataclasses.replace(here, seconds=0), dataclasses.replace(there, seconds=0), limit)
+        self.assertIsNone(_planner._here(problem, 1, "fast"))
+        self.assertIsNone(_planner._here(problem, None, "max"))
+        self.assertIsNone(_planner._here({**problem, "nodes": [{**n, "later": 1} for n in problem["nodes"]]}, None, "fast"))

@@ -21,7 +21,7 @@ from ._record import Record
 _KINDS = ("cut", "first-of-set", "last-of-set", "search")
 
 #: With more buffers than this, or tensors, a search is not tried in the main thread.
-_LARGE = 20_000
+_LARGE = 1_000
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,7 @@ def library() -> ctypes.CDLL | None:
 
 
 #: A search that takes no longer holds up Ctrl-C no longer.
-_QUICK = 20_000_000
+_QUICK = 5_000_000
 
 #: The most nodes or tensors that the library takes.
 MOST_NODES = 1 << 24

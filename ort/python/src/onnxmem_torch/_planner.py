@@ -1,4 +1,4 @@
-"""Plans of bare problems by the command ``onnxmem order``, and their cache."""
+"""Plans of bare problems, and their cache: by libonnxmem in this process, or by the command ``onnxmem order``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,22 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Optional, Union
 
+from onnxmem import _command, _library
 from onnxmem._command import call, version
+from onnxmem._direct import Graph, Ordered
+from onnxmem._direct import limit as below
+from onnxmem._direct import order
 
 #: This variable names the folder of plans; empty, none are kept on disk.
 VARIABLE = "ONNXMEM_PLANS"
+
+
+#: With more nodes than this, or tensors, the command plans: then its start is little, and a limit that is missed is not looked for twice.
+_MOST = 3_000
+
+#: The fields of nodes and tensors that libonnxmem is given, or has no use for; with others, the command plans.
+_NODE = {"name", "op", "args", "workspace", "cost", "once", "writes"}
+_TENSOR = {"name", "kind", "bytes", "producer", "consumers", "output", "resident", "reuses"}
 
 
 @dataclass(frozen=True)
@@ -47,8 +59,8 @@ _kept: dict[str, Plan] = {}
 
 @lru_cache(maxsize=1)
 def planner() -> str:
-    """Return the planner's version, which is part of a plan's key."""
-    return version()
+    """Return the planner's version, which is part of a plan's key, with the library that is named."""
+    return " ".join(filter(None, (version(), os.environ.get(_library.VARIABLE))))
 
 
 def plan(problem: Mapping[str, Any], limit: Optional[Union[int, str]] = None, effort: str = "fast", least: bool = False) -> Plan:
@@ -63,7 +75,7 @@ def plan(problem: Mapping[str, Any], limit: Optional[Union[int, str]] = None, ef
     key = hashlib.sha256(b"\0".join([planner().encode(), str(limit).encode(), effort.encode(), str(least).encode(), text])).hexdigest()
     found = _kept.get(key) or _load(key)
     if found is None:
-        found = _solve(text, limit, effort, least)
+        found = _here(problem, limit, effort) or _solve(text, limit, effort, least)
         _store(key, found)
     _kept[key] = replace(found, seconds=0.0)
     return found
@@ -72,6 +84,67 @@ def plan(problem: Mapping[str, Any], limit: Optional[Union[int, str]] = None, ef
 def ordered(problem: Mapping[str, Any], *flags: str) -> dict[str, Any]:
     """Return what ``onnxmem order`` says about a problem."""
     return call(["order", "-", "--json", *flags], json.dumps(problem, separators=(",", ":")).encode()).result or {}
+
+
+def _here(problem: Mapping[str, Any], limit: Optional[Union[int, str]], effort: str) -> Optional[Plan]:
+    """Return a plan by libonnxmem; None where the command has to plan.
+
+    That is where there is no library or another command is named, where a search may take long or
+    much memory, and where the limit is missed: the command says why.
+    """
+    nodes, tensors = problem["nodes"], problem["tensors"]
+    if effort != "fast" or max(len(nodes), len(tensors)) > _MOST or any(n.keys() - _NODE for n in nodes) or any(t.keys() - _TENSOR for t in tensors):
+        return None
+    if os.environ.get(_command.VARIABLE) and not os.environ.get(_library.VARIABLE) or _library.library() is None:
+        return None
+    began = time.perf_counter()
+    graph = Graph(
+        len(nodes),
+        [t["bytes"] for t in tensors],
+        [t.get("producer", -1) for t in tensors],
+        [t.get("consumers") or [] for t in tensors],
+        [bool(t.get("output")) for t in tensors],
+        [bool(t.get("resident")) for t in tensors],
+        [_list(t.get("reuses")) for t in tensors],
+        [n.get("workspace", 0) for n in nodes],
+        [n.get("cost", 0) for n in nodes],
+        [bool(n.get("once")) for n in nodes],
+        [n.get("writes") or [] for n in nodes],
+    )
+    found = order(graph, effort=effort) if limit is None else below(graph, limit, effort=effort)
+    if isinstance(found, Ordered):
+        return Plan(
+            steps=list(found.order),
+            feasible=True,
+            limit_bytes=None,
+            peak_bytes=found.peak_bytes,
+            best_peak_bytes=found.peak_bytes,
+            lower_bound_bytes=found.lower_bound_bytes,
+            least=None,
+            extra_percent=0.0,
+            extra_bound_percent=0.0,
+            repeated=0,
+            seconds=time.perf_counter() - began,
+        )
+    if not found.feasible:
+        return None
+    return Plan(
+        steps=list(found.steps),
+        feasible=True,
+        limit_bytes=found.limit_bytes,
+        peak_bytes=found.peak_bytes,
+        best_peak_bytes=found.best_order_peak_bytes,
+        lower_bound_bytes=found.lower_bound_bytes,
+        least=None,
+        extra_percent=found.extra_cost_percent or 0.0,
+        extra_bound_percent=found.extra_cost_lower_bound_percent,
+        repeated=len(found.steps) - len(nodes),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _list(reuses: Any) -> Any:
+    return [] if reuses is None else [reuses] if isinstance(reuses, int) else reuses
 
 
 def _solve(text: bytes, limit: Optional[Union[int, str]], effort: str, least: bool) -> Plan:
