@@ -26,6 +26,7 @@ var noFiles = []string{
 	"device",  // a GPU
 	"without", // rows of the lowering
 	"ilp",     // choices of an integer program
+	"devices", // names
 }
 
 // fileValues lists the arguments and flags of a command whose values are texts.

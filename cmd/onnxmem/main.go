@@ -8,6 +8,7 @@
 //	onnxmem verify out.onnx              check a plan against its model
 //	onnxmem report FILE                  show a plan in one HTML page
 //	onnxmem explain FILE                 explain why the peak is what it is
+//	onnxmem fit model.onnx               say on which devices it fits, and what would help
 //	onnxmem check FILE                   compare a plan with limits, for CI
 //	onnxmem diff A B                     list the changes between two plans
 //	onnxmem export --to FORMAT FILE      write a plan in a format of other tools
@@ -64,6 +65,7 @@ type cli struct {
 	Inspect    inspectCmd    `cmd:"" help:"Describe a model: operators, sizes, dimensions, peak."`
 	Report     reportCmd     `cmd:"" help:"Show a plan: an HTML page, pictures, or in the terminal."`
 	Explain    explainCmd    `cmd:"" help:"Explain why the peak is what it is, and what would lower it."`
+	Fit        fitCmd        `cmd:"" help:"Say on which devices a model fits, the largest batch, what helps."`
 	Verify     verifyCmd     `cmd:"" help:"Check a plan against its model, trusting nothing."`
 	Check      checkCmd      `cmd:"" help:"Compare a plan with limits or an older plan, for CI."`
 	Diff       diffCmd       `cmd:"" help:"List the changes between two plans, and what moved the peak."`

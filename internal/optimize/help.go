@@ -19,6 +19,7 @@ var Groups = []kong.Group{
 	{Key: "training", Title: "Training"},
 	{Key: "search", Title: "Search"},
 	{Key: "machine", Title: "Machine"},
+	{Key: "devices", Title: "Devices"},
 	{Key: "checks", Title: "Checks"},
 	{Key: "program", Title: "Programs for solvers"},
 	{Key: "output", Title: "Output"},
