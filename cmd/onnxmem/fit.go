@@ -5,17 +5,20 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/onnxmem/onnxmem/cmd/onnxmem/internal/fit"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/onnx"
 )
 
 // fitCmd says on which devices a model fits.
 type fitCmd struct {
-	Model string `arg:"" in:"the model" help:"The model."`
+	Model string `arg:"" in:"the model" help:"The model; - is standard input."`
 
 	Devices    []string `group:"devices" placeholder:"NAME" help:"Only devices of this name or kind. A part of the name will do; kinds are microcontroller, process, gpu. May be repeated."`
 	DeviceFile string   `group:"devices" in:"the devices" placeholder:"FILE.json" help:"Devices of your own, in place of the table."`
@@ -64,7 +67,7 @@ func (c *fitCmd) Run(e *env) error {
 	job := optimize.Job{In: c.Model, Tool: tool(), TrainFlags: c.trainFlags, PlanFlags: c.PlanFlags}
 	job.Slices = c.Slices
 	bar := newProgress(e.stderr, len(devices)+8)
-	a, err := fit.Model(context.Background(), job, devices, bar.step)
+	a, err := fit.Model(context.Background(), job, c.open(), devices, bar.step)
 	bar.stop()
 	if err != nil {
 		return err
@@ -83,6 +86,30 @@ func (c *fitCmd) Run(e *env) error {
 	return nil
 }
 
+// open returns a function that reads the model. Standard input is read once.
+func (c *fitCmd) open() func() (*onnx.File, error) {
+	read := sync.OnceValues(func() ([]byte, error) { return io.ReadAll(os.Stdin) })
+	return func() (*onnx.File, error) {
+		if c.Model != "-" {
+			return onnx.Open(c.Model, onnx.ReadOptions{AllowMissingWeights: c.AllowMissingWeights})
+		}
+		text, err := read()
+		if err != nil {
+			return nil, refusedf(c.Model, "%w", err)
+		}
+		m, err := onnx.Parse("standard input", text)
+		return &onnx.File{Model: m}, err
+	}
+}
+
+// name is that of the model, for people.
+func (c *fitCmd) name() string {
+	if c.Model == "-" {
+		return "standard input"
+	}
+	return units.Name(c.Model)
+}
+
 // text prints what fits on one screen.
 func (c *fitCmd) text(w io.Writer, a *fit.Answer) {
 	what := "inference"
@@ -93,7 +120,7 @@ func (c *fitCmd) text(w io.Writer, a *fit.Answer) {
 		what += fmt.Sprintf(", %s = %d", units.Name(a.BatchDim), a.Length)
 	}
 	s := &a.Plan.Summary
-	fmt.Fprintf(w, "%s, %s: arena %s, resident %s\n", units.Name(c.Model), what, units.Short(a.Need.Arena), units.Short(a.Need.Resident))
+	fmt.Fprintf(w, "%s, %s: arena %s, resident %s\n", c.name(), what, units.Short(a.Need.Arena), units.Short(a.Need.Resident))
 	if s.ScheduleOptimal && s.PlacementOptimal {
 		fmt.Fprint(w, "No order of the nodes needs a smaller arena.")
 	} else {

@@ -25,7 +25,7 @@ func (j Job) MaxBatch(dim string, extra float64) (name string, length int64, err
 	if j.Limit == nil || j.Limit.Percent > 0 {
 		return "", 0, &UsageError{"--max-batch: expected --limit with a number of bytes"}
 	}
-	if name, err = j.BatchDim(dim); err != nil {
+	if name, err = j.batchDim(dim); err != nil {
 		return name, 0, err
 	}
 	fits, above := int64(0), int64(1)
@@ -103,17 +103,23 @@ func (j Job) tryBatch(name string, length int64, effort string, extra float64) e
 	return nil
 }
 
-// BatchDim finds the symbolic dimension that is the batch.
-func (j Job) BatchDim(name string) (string, error) {
+// batchDim is BatchDim of the job's model.
+func (j Job) batchDim(name string) (string, error) {
 	f, err := onnx.Open(j.In, onnx.ReadOptions{AllowMissingWeights: true})
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
+	return BatchDim(f.Model, name)
+}
+
+// BatchDim finds the symbolic dimension that is the batch: the one that is named or, without a name,
+// as MaxBatch says.
+func BatchDim(m *graph.Model, name string) (string, error) {
 	var symbols []string
 	first := ""
-	for i, t := range f.Graph.Inputs {
-		in := f.Graph.Tensors[t]
+	for i, t := range m.Graph.Inputs {
+		in := m.Graph.Tensors[t]
 		if in.Declared == nil {
 			continue
 		}

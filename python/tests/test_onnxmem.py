@@ -352,6 +352,17 @@ class Others(Folder):
         self.assertEqual(t.lower_bound_bytes, p.plan.summary.lower_bound_bytes)
         self.assertEqual(onnxmem.compare(DIAMOND).nodes, 4)
 
+    def test_fit(self) -> None:
+        r = onnxmem.fit(self.model, dims={"batch": 2}, devices=["gpu"], effort="fast")
+        self.assertEqual({d["kind"] for d in r.devices}, {"gpu"})
+        self.assertTrue(all(d["fits"] for d in r.devices))
+        self.assertEqual(r.arena_bytes, onnxmem.optimize(self.model, dims={"batch": 2}, effort="fast").plan.summary.arena_bytes)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "boards.json")
+            file.write_text('{"devices": [{"name": "tiny", "kind": "microcontroller", "memory": "1B"}]}', encoding="utf-8")
+            (tiny,) = onnxmem.fit(Path(self.model).read_bytes(), device_file=file, effort="fast").devices
+            self.assertEqual((tiny["fits"], tiny["proven_impossible"]), (False, True))
+
     def test_order(self) -> None:
         r = onnxmem.order(DIAMOND)
         self.assertEqual((r.peak_bytes, r.optimal, sorted(r.order)), (14, True, [0, 1, 2, 3]))

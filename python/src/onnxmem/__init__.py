@@ -16,7 +16,7 @@ Sizes and offsets are bytes. What the keys of plans and results mean is describe
 in docs/formats.md and docs/formats/ of the project.
 """
 
-from ._calls import Model, Problem, compare, explain, limit, optimize, order, pack, verify
+from ._calls import Model, Problem, compare, explain, fit, limit, optimize, order, pack, verify
 from ._command import Flag, command, version
 from ._direct import Certificate, Limited, Ordered, Packed, Pool, Swap
 from ._errors import Ended, Error, Failed, NotInstalled, Refused, UsageError
@@ -49,6 +49,7 @@ __all__ = [
     "command",
     "compare",
     "explain",
+    "fit",
     "limit",
     "optimize",
     "order",

@@ -103,6 +103,18 @@ def explain(model: Model | Mapping[str, Any], **options: Flag) -> Result:
         return _result(["explain", argument, *flags({"plan": file, "json": True, **_weights(model), **_dims(options)})], stdin)
 
 
+def fit(model: Model, *, device_file: str | os.PathLike[str] | None = None, **options: Flag) -> Result:
+    """Say on which devices a model fits, with which batch, at which price, and what would help.
+
+    ``devices`` of the result has a row for each device, ``helps`` what needs less memory;
+    docs/formats/commands.md lists the keys. dims and other flags are as of optimize, such as
+    train=True; devices=["gpu"] leaves out the others.
+    """
+    file = None if device_file is None else _path(device_file)
+    argument, stdin = _source(model)
+    return _result(["fit", argument, *flags({"device_file": file, "json": True, **_weights(model), **_dims(options)})], stdin)
+
+
 def compare(model: Model | Mapping[str, Any], **options: Flag) -> Result:
     """Compare every order and every placement strategy; ``rows`` has a line for each.
 

@@ -82,23 +82,24 @@ type Answer struct {
 type fitter struct {
 	ctx     context.Context
 	job     optimize.Job
+	open    func() (*onnx.File, error)
 	began   func(work string) // tells the progress
 	batches map[int64]Need    // by the length of the batch
 	missing []string          // external data that was not found
 }
 
-// Model plans the job's model, writes nothing, and compares it with the devices. The job has neither --limit
+// Model plans a job's model, which open reads anew for each plan, writes nothing, and compares it with the devices. The job has neither --limit
 // nor --extra, which are what the devices ask for. began is told what is done next. Errors are those of reading and planning
 // the model as it is given; what fails beside that is in no row.
-func Model(ctx context.Context, job optimize.Job, devices []Device, began func(work string)) (*Answer, error) {
-	f := &fitter{ctx: ctx, job: job, began: began, batches: map[int64]Need{}}
+func Model(ctx context.Context, job optimize.Job, open func() (*onnx.File, error), devices []Device, began func(work string)) (*Answer, error) {
+	f := &fitter{ctx: ctx, job: job, open: open, began: began, batches: map[int64]Need{}}
 	began("plan")
 	r, err := f.plan(job, true)
 	if err != nil {
 		return nil, err
 	}
 	a := &Answer{Plan: r.Plan, Need: needOf(r.Plan), Process: usual(r.Plan, r.Model), Warnings: r.Warnings, Missing: f.missing}
-	if a.BatchDim, err = job.BatchDim(""); err == nil {
+	if a.BatchDim = f.batchDim(); a.BatchDim != "" {
 		a.Length = r.Plan.Dims[a.BatchDim].Value
 		f.batches[a.Length] = a.Need
 	}
@@ -121,6 +122,20 @@ func Model(ctx context.Context, job optimize.Job, devices []Device, began func(w
 	return a, err
 }
 
+// batchDim returns the dimension that is the batch, "" if there is none.
+func (f *fitter) batchDim() string {
+	file, err := f.open()
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	name, err := optimize.BatchDim(file.Model, "")
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
 func needOf(p *plan.Plan) Need {
 	n := Need{Arena: p.Summary.ArenaBytes, Resident: p.Summary.ResidentBytes, Bound: p.Summary.LowerBoundBytes}
 	for i := range p.Buffers {
@@ -133,7 +148,7 @@ func needOf(p *plan.Plan) Need {
 
 // plan plans a job's model; verify says whether the plan is verified.
 func (f *fitter) plan(job optimize.Job, verify bool) (*passes.Result, error) {
-	file, err := onnx.Open(job.In, onnx.ReadOptions{AllowMissingWeights: job.AllowMissingWeights})
+	file, err := f.open()
 	if err != nil {
 		return nil, err
 	}

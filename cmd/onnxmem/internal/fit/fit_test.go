@@ -82,7 +82,7 @@ func TestRows(t *testing.T) {
 			{Name: "card", Kind: fit.GPU, Bytes: 1 << 30},
 		}
 		j.Dim = j.Dim.With("batch", 4)
-		a, err := fit.Model(context.Background(), j, devices, func(string) {})
+		a, err := fit.Model(context.Background(), j, func() (*onnx.File, error) { return onnx.Open(path, onnx.ReadOptions{}) }, devices, func(string) {})
 		if err != nil {
 			t.Fatal(err)
 		}
