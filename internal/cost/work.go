@@ -52,9 +52,17 @@ func TensorOf(g *graph.Graph, t graph.TensorID) Tensor {
 
 // Rows returns n rows of a tensor along an axis.
 func (t Tensor) Rows(axis int, n int64) Tensor {
+	var own []graph.Dim
+	return t.RowsIn(&own, axis, n)
+}
+
+// RowsIn is like Rows, and keeps the lengths behind those that room has.
+func (t Tensor) RowsIn(room *[]graph.Dim, axis int, n int64) Tensor {
 	if length := t.Lengths[axis]; int64(length) != n {
 		t.Bytes = t.Bytes / float64(length) * float64(n)
-		t.Lengths = slices.Clone(t.Lengths)
+		from := len(*room)
+		*room = append(*room, t.Lengths...)
+		t.Lengths = (*room)[from:len(*room):len(*room)]
 		t.Lengths[axis] = graph.Dim(n)
 	}
 	return t

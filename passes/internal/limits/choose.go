@@ -25,6 +25,7 @@ func Slices(ctx context.Context, of Task) (*Chosen, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer w.forget()
 	opt, c := &of.Asked, &Chosen{Measured: w.s.Costs.Measured}
 	if opt.Frontier {
 		if c.Frontier, err = w.frontier(ctx); err != nil {

@@ -168,6 +168,15 @@ func (w *weigher) reaches(limit int64) {
 	}
 }
 
+// forget drops what searches for regions have estimated.
+func (w *weigher) forget() {
+	for _, list := range [][]*ladder{w.ladders, w.inner} {
+		for _, l := range list {
+			l.x.search.Forget()
+		}
+	}
+}
+
 // useful returns a share of the time that slices may take by estimates, or the largest that is of
 // use: estimates may be too large.
 func (w *weigher) useful(cost float64) float64 {

@@ -126,7 +126,7 @@ func (r *Region) wholeTime() float64 {
 		ns := 0.0
 		for _, v := range r.Nodes {
 			if n := r.p.g.Nodes[v]; !r.p.view(n) {
-				ns += r.p.time(v, cost.Whole(r.p.g, n))
+				ns += r.p.wholeTime(v)
 			}
 		}
 		r.whole = &ns
@@ -134,15 +134,41 @@ func (r *Region) wholeTime() float64 {
 	return *r.whole
 }
 
+// wholeTime returns the time of a node that runs whole.
+func (p *Program) wholeTime(v int) float64 {
+	if p.times == nil {
+		p.times = make([]float64, len(p.g.Nodes))
+		for i := range p.times {
+			p.times[i] = -1
+		}
+	}
+	if p.times[v] < 0 {
+		p.times[v] = p.time(v, cost.Whole(p.g, p.g.Nodes[v]))
+	}
+	return p.times[v]
+}
+
+// room is that of lists that estimates need for a moment, for one call at a time.
+type room struct {
+	in, out []cost.Tensor
+	lengths []graph.Dim
+	pieces  []piece
+	reads   [][]int
+	numbers []int
+	taken   [][]rows
+	live    []int
+}
+
 // time returns the time of a slice: of its copies of the nodes, of taking the rows of
 // inputs, and of putting those of outputs. The first slice adds to no sum.
 func (r *Region) time(s *Slice, first bool) (ns float64) {
 	p := r.p
 	var cuts []taken
-	var in, out []cost.Tensor
+	in, out, lengths := p.room.in, p.room.out, p.room.lengths
+	defer func() { p.room.in, p.room.out, p.room.lengths = in, out, lengths }()
 	for x, v := range r.Nodes {
 		n, ns1 := p.g.Nodes[v], s.Node[x]
-		in, out = in[:0], out[:0]
+		in, out, lengths = in[:0], out[:0], lengths[:0]
 		part := 1.0
 		for j, t := range n.Inputs {
 			if t < 0 || slices.Contains(n.Inputs[:j], t) {
@@ -154,10 +180,10 @@ func (r *Region) time(s *Slice, first bool) (ns float64) {
 				in = append(in, whole)
 				continue
 			}
-			rows := whole.Rows(w.Axis, w.Hi-w.Lo)
+			rows := whole.RowsIn(&lengths, w.Axis, w.Hi-w.Lo)
 			in = append(in, rows)
-			made := s.numbers.in[x][j]
-			if length := int64(whole.Lengths[w.Axis]); made < 0 && w.Hi-w.Lo < length && !slices.Contains(cuts, taken{t, w}) && !r.cutInFile(t) {
+			made := s.numbers.in(x)[j]
+			if length := int64(whole.Lengths[w.Axis]); made < 0 && w.Hi-w.Lo < length && !slices.Contains(cuts, taken{t, w}) && !s.numbers.inFile[-1-made] {
 				cuts = append(cuts, taken{t, w})
 				ns += p.Cost(cost.Copy(rows.Bytes))
 			} else if made >= 0 && (s.made[made].Lo != w.Lo || s.made[made].Hi != w.Hi) {
@@ -183,8 +209,8 @@ func (r *Region) time(s *Slice, first bool) (ns float64) {
 				default:
 					ns += p.Cost(cost.Work{Bytes: 3 * whole.Bytes})
 				}
-			} else if w := s.made[s.numbers.out[x][o]]; w.Axis != ops.Whole {
-				out = append(out, whole.Rows(w.Axis, w.Hi-w.Lo))
+			} else if w := s.made[s.numbers.out(x)[o]]; w.Axis != ops.Whole {
+				out = append(out, whole.RowsIn(&lengths, w.Axis, w.Hi-w.Lo))
 				part = float64(w.Hi-w.Lo) / float64(whole.Lengths[w.Axis])
 			}
 		}
@@ -199,7 +225,7 @@ func (r *Region) time(s *Slice, first bool) (ns float64) {
 	}
 	for _, t := range r.Outputs {
 		if w, rows := s.Share[t]; rows {
-			put := p.Cost(cost.Copy(cost.TensorOf(p.g, t).Rows(w.Axis, w.Hi-w.Lo).Bytes))
+			put := p.Cost(cost.Copy(cost.TensorOf(p.g, t).RowsIn(&lengths, w.Axis, w.Hi-w.Lo).Bytes))
 			if ns += put; w != s.made[r.number(t)] {
 				ns += put // its rows are taken from those that the slice makes
 			}

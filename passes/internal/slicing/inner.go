@@ -16,45 +16,70 @@ type piece struct {
 	live  bool
 }
 
-// pieces numbers the tensors that a region makes and reads.
-type pieces struct {
-	made  int     // how many it makes: the first pieces
-	reads int     // how many inputs its nodes have
-	in    [][]int // of each input of each node: its number if the region makes it, -1 - its place in Inputs if not
-	out   [][]int // of each output of each node: its number
+// rows are those that a slice takes of an input.
+type rows struct {
+	Range
+	piece int
 }
+
+// pieces numbers the tensors that a region makes and reads. Many regions are kept, so that these
+// are few bytes.
+type pieces struct {
+	made   int     // how many it makes: the first pieces
+	reads  int     // how many inputs its nodes have
+	list   []int32 // of each node: the numbers of its inputs, then of its outputs
+	from   []int32 // where those of each node begin, inputs and outputs apart
+	inFile []bool  // whether the rows of each input of the region are initializers ([Region.cutInFile])
+}
+
+// in returns of each input of a node, by its place in the region's list: its number if the region makes it, -1 - its
+// place in Inputs if not.
+func (n *pieces) in(x int) []int32 { return n.list[n.from[2*x]:n.from[2*x+1]] }
+
+// out returns the number of each output of a node.
+func (n *pieces) out(x int) []int32 { return n.list[n.from[2*x+1]:n.from[2*x+2]] }
 
 // noPiece stands for an input or output that is left out, and for an input that is read
 // whole or from parts in the file.
-const noPiece = math.MinInt
+const noPiece = math.MinInt32
 
 // pieces returns the numbers, which do not depend on the slice.
 func (r *Region) pieces() *pieces {
 	if r.numbers != nil {
 		return r.numbers
 	}
-	n := &pieces{in: make([][]int, len(r.Nodes)), out: make([][]int, len(r.Nodes))}
+	size := 0
+	for _, v := range r.Nodes {
+		size += len(r.p.g.Nodes[v].Inputs) + len(r.p.g.Nodes[v].Outputs)
+	}
+	n := &pieces{list: make([]int32, 0, size), from: make([]int32, 1, 2*len(r.Nodes)+1), inFile: make([]bool, len(r.Inputs))}
 	if r.p.places == nil {
 		r.p.places = make([]int32, len(r.p.g.Tensors))
 	}
 	numbers := r.p.places // of the tensors: the numbers, as in the lists, where they are known
 	for j, t := range r.Inputs {
-		numbers[t] = int32(-1 - j)
+		numbers[t], n.inFile[j] = int32(-1-j), r.cutInFile(t)
 	}
-	for x, v := range r.Nodes {
+	add := func(list []graph.TensorID) {
+		for _, t := range list {
+			k := int32(noPiece)
+			if t >= 0 {
+				k = numbers[t]
+			}
+			n.list = append(n.list, k)
+		}
+		n.from = append(n.from, int32(len(n.list)))
+	}
+	for _, v := range r.Nodes {
 		node := r.p.g.Nodes[v]
-		n.in[x], n.out[x] = make([]int, len(node.Inputs)), make([]int, len(node.Outputs))
-		for k, t := range node.Outputs {
-			if n.out[x][k] = noPiece; t >= 0 {
-				numbers[t], n.out[x][k] = int32(n.made), n.made
+		for _, t := range node.Outputs {
+			if t >= 0 {
+				numbers[t] = int32(n.made)
 				n.made++
 			}
 		}
-		for j, t := range node.Inputs {
-			if n.in[x][j] = noPiece; t >= 0 {
-				n.in[x][j] = int(numbers[t])
-			}
-		}
+		add(node.Inputs)
+		add(node.Outputs)
 		n.reads += len(node.Inputs)
 	}
 	r.numbers = n
@@ -62,10 +87,10 @@ func (r *Region) pieces() *pieces {
 }
 
 // number returns the number of a tensor that the region makes.
-func (r *Region) number(t graph.TensorID) int {
+func (r *Region) number(t graph.TensorID) int32 {
 	v := int(r.p.g.Tensors[t].Maker)
 	x, _ := slices.BinarySearch(r.Nodes, v)
-	return r.pieces().out[x][slices.Index(r.p.g.Nodes[v].Outputs, t)]
+	return r.pieces().out(x)[slices.Index(r.p.g.Nodes[v].Outputs, t)]
 }
 
 // inner returns the largest load of what one slice makes and cuts, in the order of the
@@ -73,26 +98,28 @@ func (r *Region) number(t graph.TensorID) int {
 // one of which it reads all.
 func (r *Region) inner(s *Slice) (peak int64, took []int64) {
 	p, n := r.p, r.pieces()
-	list := make([]piece, n.made, n.made+len(r.Inputs))
+	list := zeroed(p.room.pieces, n.made)
 	for k := range list {
 		list[k] = piece{last: -1, root: k}
 	}
-	type rows struct {
-		Range
-		piece int
+	taken := slices.Grow(p.room.taken[:0], len(r.Inputs))[:len(r.Inputs)]
+	for i := range taken {
+		taken[i] = taken[i][:0]
 	}
-	taken := make([][]rows, len(r.Inputs))
 	took = make([]int64, len(r.Inputs))
-	reads := make([][]int, len(r.Nodes)) // of each input of each node: the piece, or noPiece
+	reads, room := zeroed(p.room.reads, len(r.Nodes)), zeroed(p.room.numbers, n.reads) // of each input of each node: the piece, or noPiece
+	p.room.taken, p.room.reads, p.room.numbers = taken, reads, room
 	for x, v := range r.Nodes {
-		reads[x] = make([]int, len(n.in[x]))
-		for j, k := range n.in[x] {
+		in := n.in(x)
+		reads[x], room = room[:len(in)], room[len(in):]
+		for j, number := range in {
+			k := int(number)
 			if k < 0 && k != noPiece {
 				t, w, input := p.g.Nodes[v].Inputs[j], s.Node[x].In[j], -1-k
 				k = noPiece
 				if w.Axis == ops.Whole || w.Hi-w.Lo == int64(p.g.Tensors[t].Type.Shape[w.Axis]) {
 					took[input] = -1
-				} else if !r.cutInFile(t) {
+				} else if !n.inFile[input] {
 					at := slices.IndexFunc(taken[input], func(have rows) bool { return have.Range == w })
 					if at < 0 {
 						at = len(taken[input])
@@ -111,7 +138,7 @@ func (r *Region) inner(s *Slice) (peak int64, took []int64) {
 		}
 	}
 	live := int64(0)
-	var now []int // the live pieces
+	now := p.room.live[:0] // the live pieces
 	add := func(k int) {
 		if !list[k].live {
 			list[k].live = true
@@ -127,7 +154,7 @@ func (r *Region) inner(s *Slice) (peak int64, took []int64) {
 			}
 		}
 		for o, t := range node.Outputs {
-			k := n.out[x][o]
+			k := int(n.out(x)[o])
 			if k == noPiece {
 				continue
 			}
@@ -169,5 +196,6 @@ func (r *Region) inner(s *Slice) (peak int64, took []int64) {
 			return true
 		})
 	}
+	p.room.pieces, p.room.live = list, now
 	return peak + r.state(), took
 }

@@ -69,6 +69,9 @@ type Program struct {
 
 	needs  []need  // of each tensor, for one call at a time: all are unknown between calls
 	places []int32 // of each tensor, for one call at a time: its number in the region
+	spare  []*Slice
+	room   room
+	times  []float64 // of each node: its time when it runs whole, in nanoseconds; below 0: not asked for yet
 }
 
 type cutKey struct{ node, axis int }

@@ -39,9 +39,8 @@ type Region struct {
 	// The fewest blocks of an output or a sum: the region cannot be cut into more slices.
 	fewest int64
 
-	numbers *pieces                 // nil: not asked for yet
-	whole   *float64                // the time of its nodes when they run whole, in nanoseconds; nil: not asked for yet
-	inFile  map[graph.TensorID]bool // whether the rows of an input are initializers, where that is known
+	numbers *pieces  // nil: not asked for yet
+	whole   *float64 // the time of its nodes when they run whole, in nanoseconds; nil: not asked for yet
 }
 
 // at returns the class of a node of the window.

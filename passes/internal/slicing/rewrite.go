@@ -244,6 +244,7 @@ func (w *writer) region(index int, c *Choice) error {
 				}
 			}
 		}
+		c.p.free(s)
 	}
 	r.writeLate()
 	return nil

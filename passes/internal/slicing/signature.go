@@ -36,12 +36,12 @@ func (r *Region) signature() signature {
 	text := make([]byte, 0, 128*len(r.Nodes))
 	number := func(v int64) { text = binary.AppendVarint(text, v) }
 	seen := make([]bool, len(r.Inputs)+numbers.made)
-	tensor := func(t graph.TensorID, k int) {
+	tensor := func(t graph.TensorID, k int32) {
 		number(int64(k))
-		if k == noPiece || seen[len(r.Inputs)+k] {
+		if k == noPiece || seen[len(r.Inputs)+int(k)] {
 			return
 		}
-		seen[len(r.Inputs)+k] = true
+		seen[len(r.Inputs)+int(k)] = true
 		x := p.g.Tensors[t]
 		number(int64(x.Type.Elem))
 		number(int64(len(x.Type.Shape)))
@@ -52,7 +52,7 @@ func (r *Region) signature() signature {
 		if p.resident(t) {
 			flags |= 1
 		}
-		if r.cutInFile(t) {
+		if k < 0 && numbers.inFile[-1-k] {
 			flags |= 2
 		}
 		number(flags)
@@ -73,11 +73,11 @@ func (r *Region) signature() signature {
 		text = append(text, n.Op...)
 		number(n.Semantics.FLOPs)
 		for j, t := range n.Inputs {
-			tensor(t, numbers.in[x][j])
+			tensor(t, numbers.in(x)[j])
 		}
 		rows(r.rowsOf(v))
 		for k, t := range n.Outputs {
-			tensor(t, numbers.out[x][k])
+			tensor(t, numbers.out(x)[k])
 			if sum := r.sum[v]; sum != nil {
 				number(-2)
 				number(sum.Length)
@@ -124,6 +124,7 @@ func (r *Region) measured(of signature, k int) *measure {
 				}
 			}
 			m.extra += s.weight * r.time(s.Slice, s.i == 0)
+			r.p.free(s.Slice)
 		}
 		m.extra += r.timeOfShares() - r.wholeTime()
 	}

@@ -2,6 +2,7 @@ package slicing
 
 import (
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
@@ -22,6 +23,29 @@ type Slice struct {
 	region  *Region
 	numbers *pieces
 	made    []Range // rows of the tensors that the region makes, by number; ops.Whole: it does not make the tensor row by row
+	reads   []Range // the room of NodeSlice.In
+}
+
+// newSlice returns a slice for that many nodes, tensors that they make, and inputs. Estimates need many, each for a moment
+// ([Program.free]).
+func (p *Program) newSlice(nodes, made, reads int) *Slice {
+	s := &Slice{Share: map[graph.TensorID]Range{}}
+	if last := len(p.spare) - 1; last >= 0 {
+		s, p.spare = p.spare[last], p.spare[:last]
+		clear(s.Share)
+	}
+	s.Node, s.made, s.reads = zeroed(s.Node, nodes), zeroed(s.made, made), zeroed(s.reads, reads)
+	return s
+}
+
+// free takes back a slice that nobody uses any more.
+func (p *Program) free(s *Slice) { p.spare = append(p.spare, s) }
+
+// zeroed returns a list of n zeros in the room of another one, if that is large enough.
+func zeroed[T any](room []T, n int) []T {
+	room = slices.Grow(room[:0], n)[:n]
+	clear(room)
+	return room
 }
 
 // Made returns the rows that the slice makes of a tensor; false if the region does not make
@@ -46,17 +70,18 @@ type NodeSlice struct {
 // blocks of them.
 func (r *Region) Slice(i, k int) *Slice {
 	p, n := r.p, r.pieces()
-	s := &Slice{Share: map[graph.TensorID]Range{}, Node: make([]NodeSlice, len(r.Nodes)), region: r, numbers: n, made: make([]Range, n.made)}
+	s := p.newSlice(len(r.Nodes), n.made, n.reads)
+	s.region, s.numbers = r, n
 	for k := range s.made {
 		s.made[k].Axis = ops.Whole
 	}
-	wants := func(k int, w Range) {
+	wants := func(k int32, w Range) {
 		if have := s.made[k]; have.Axis != ops.Whole {
 			w.Lo, w.Hi = min(w.Lo, have.Lo), max(w.Hi, have.Hi)
 		}
 		s.made[k] = w
 	}
-	reads := make([]Range, n.reads) // what is left of the room for NodeSlice.In
+	reads := s.reads // what is left of the room for NodeSlice.In
 	for _, t := range r.Outputs {
 		axis, rows := r.axisOf(t)
 		if !rows {
@@ -82,7 +107,7 @@ func (r *Region) Slice(i, k int) *Slice {
 			in = sum.In
 		} else {
 			any := false
-			for _, k := range n.out[x] {
+			for _, k := range n.out(x) {
 				if k == noPiece {
 					continue
 				}
@@ -99,7 +124,7 @@ func (r *Region) Slice(i, k int) *Slice {
 			if b := block(r.cut(v).In); b > 1 {
 				ns.Lo, ns.Hi = ns.Lo/b*b, min((ns.Hi+b-1)/b*b, r.rowsIn(v))
 			}
-			for j, k := range n.out[x] {
+			for j, k := range n.out(x) {
 				if k != noPiece && r.cut(v).Out[j] != ops.Whole {
 					s.made[k] = Range{r.cut(v).Out[j], ns.Lo, ns.Hi}
 				}
@@ -117,7 +142,7 @@ func (r *Region) Slice(i, k int) *Slice {
 				return nil
 			}
 			ns.In[j] = Range{in[j].Axis, lo, hi}
-			if k := n.in[x][j]; k >= 0 && lo < hi {
+			if k := n.in(x)[j]; k >= 0 && lo < hi {
 				wants(k, ns.In[j])
 			}
 		}

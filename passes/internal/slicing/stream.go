@@ -47,9 +47,11 @@ func (r *Region) probes(k int) (list []probe) {
 	}
 	if r.leavesOut() {
 		for i := range k {
-			if r.Slice(i, k) == nil {
+			s := r.Slice(i, k)
+			if s == nil {
 				return nil
 			}
+			r.p.free(s)
 		}
 	}
 	return list
@@ -166,6 +168,11 @@ func (r *Region) streamsAt(of signature, may []stream, k int) (pairs []streamed)
 		}
 		return is
 	}
+	defer func() {
+		for _, s := range probes {
+			r.p.free(s.Slice)
+		}
+	}()
 	for _, want := range []over{overAtOnce, overLate} {
 		for _, s := range may {
 			taken := slices.ContainsFunc(pairs, func(p streamed) bool { return p.places[0] == s.places[0] || p.places[1] == s.places[1] })

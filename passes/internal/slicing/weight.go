@@ -12,17 +12,6 @@ import (
 // it, all along one axis. Then no slice takes its rows, and the file has each row once,
 // but for the halos.
 func (r *Region) cutInFile(t graph.TensorID) bool {
-	known, ok := r.inFile[t]
-	if !ok {
-		if known = r.divides(t); r.inFile == nil {
-			r.inFile = map[graph.TensorID]bool{}
-		}
-		r.inFile[t] = known
-	}
-	return known
-}
-
-func (r *Region) divides(t graph.TensorID) bool {
 	p, x := r.p, r.p.g.Tensors[t]
 	if x.Data == nil || x.Input || x.Output || p.Keep[x.Name] || p.Rows == nil {
 		return false

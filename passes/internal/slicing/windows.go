@@ -74,6 +74,13 @@ func NewSearch(p *Program, reach int) *Search {
 	return s
 }
 
+// Forget drops what was estimated: it takes much room, and the search may end long before its regions are written.
+func (s *Search) Forget() {
+	s.same, s.lists, s.whole, s.looks, s.spare = nil, nil, nil, nil, nil
+	s.known, s.kinds = map[Pick]*Choice{}, map[signature]*kind{}
+	clear(s.measures)
+}
+
 // All makes the search look at all windows, for tests.
 func (s *Search) All() *Search {
 	s.all = true
