@@ -15,7 +15,7 @@ type Options struct {
 	// Effort is how much work goes into plans and bound. At [schedule.EffortFast]
 	// each limit is planned separately: this is quick, but a larger limit may cost
 	// more than a smaller one. At the other efforts one archive serves all limits; where
-	// layers repeat, one limit asked for by itself is planned as at fast effort, too (see Single).
+	// layers repeat, each is planned as at fast effort, too, and a few asked for by themselves without that archive (see Single).
 	Effort schedule.Effort
 
 	// NoBound omits the lower bound. A limit is then called impossible only if some
@@ -43,7 +43,7 @@ type Options struct {
 	Known [][]int
 
 	// Quick returns the orders that the caller would plan from at fast effort; none: the given ones. nil is none.
-	// Where layers repeat, a limit asked for by itself is planned from them, too.
+	// Where layers repeat, each limit is planned from them, too.
 	Quick func(ctx context.Context) [][]int32
 
 	// Single says that few limits will be asked for, each by itself. Where layers repeat, default effort then searches
@@ -123,8 +123,8 @@ func Solve(ctx context.Context, p *schedule.Problem, orders [][]int32, limit int
 }
 
 // Frontier returns a plan for each limit. Except at [schedule.EffortFast], the larger
-// of two limits never costs more. Where layers repeat, one limit asked for by itself may cost
-// less than among others: it is planned as at that effort, too.
+// of two limits never costs more. Where layers repeat, none costs more than at that effort from
+// the same orders, and one asked for by itself may cost less than among others (see Options.Single).
 func Frontier(ctx context.Context, p *schedule.Problem, orders [][]int32, limits []int64, opt Options) ([]*Plan, error) {
 	s, err := New(p, orders, opt)
 	if err != nil {
@@ -248,8 +248,10 @@ func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
 		if !s.filled && !(served && s.archive.cheapest(limits[0]) != nil) {
 			s.fill(w)
 		}
-		if single {
-			s.planAsked(w, limits[0])
+		for _, limit := range limits {
+			if limit < s.best {
+				s.planAsked(w, limit)
+			}
 		}
 	}
 	plans := make([]*Plan, len(limits))
@@ -258,6 +260,14 @@ func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
 	}
 	s.spent += w.done
 	return plans
+}
+
+// fillOnce fills the archive of all limits.
+func (s *Solver) fillOnce(ctx context.Context) {
+	if w := (&work{ctx: ctx, most: math.MaxInt64, without: s.opt.without}); !s.filled && len(s.p.Nodes) > 0 {
+		s.fill(w)
+		s.spent += w.done
+	}
 }
 
 // Work is that of all plans so far, in units of one position of a sweep over an order. It does not

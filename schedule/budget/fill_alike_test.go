@@ -65,9 +65,13 @@ func TestAskedIsNeverAboveFast(t *testing.T) {
 	if !s.findCopies() || !fast.findCopies() {
 		t.Fatal("no copies found")
 	}
+	s.fillOnce(context.Background())
 	for _, thousandths := range []int64{731, 433, 287, 125} {
 		limit := peak / 1000 * thousandths
-		was := s.Frontier(context.Background(), []int64{limit, limit})[0] // of the archive
+		was := int64(math.MaxInt64) // cost
+		if e := s.archive.cheapest(limit); e != nil {
+			was = e.cost
+		}
 		x, y := s.Solve(context.Background(), limit), fast.Solve(context.Background(), limit)
 		checkPlan(t, p, x)
 		if x.Feasible != Found || y.Feasible == Found && x.ExtraCost > y.ExtraCost {
@@ -76,7 +80,39 @@ func TestAskedIsNeverAboveFast(t *testing.T) {
 		if again := s.Solve(context.Background(), limit); !slices.Equal(again.Steps, x.Steps) {
 			t.Errorf("at %.1f %%: asked for again, the plan is another", float64(thousandths)/10)
 		}
-		if was.Feasible != Found || x.ExtraCost < was.ExtraCost {
+		if x.ExtraCost < was {
+			lowered++
+		}
+	}
+	if lowered == 0 {
+		t.Error("no limit costs less than the archive's plan: expected one at least")
+	}
+}
+
+// Where layers repeat, no point of a frontier costs more than that limit by itself at fast effort, and a larger limit
+// never costs more.
+func TestFrontierIsNeverAboveFast(t *testing.T) {
+	p := readData(t, "vit_b_16-train-bs32")
+	s, peak := solver(t, p, Options{Part: 4})
+	if !s.findCopies() {
+		t.Fatal("no copies found")
+	}
+	limits := []int64{peak / 100 * 90, peak / 1000 * 731, peak / 100 * 50, peak / 1000 * 287, peak / 100 * 20, peak / 1000 * 125}
+	s.fillOnce(context.Background())
+	lowered, last := 0, int64(0)
+	var archived []entry
+	for _, limit := range limits {
+		archived = append(archived, *s.archive.cheapest(limit))
+	}
+	for i, x := range s.Frontier(context.Background(), limits) {
+		checkPlan(t, p, x)
+		fast, _ := solver(t, p, Options{Part: 4, Effort: schedule.EffortFast})
+		fast.findCopies()
+		y := fast.Solve(context.Background(), limits[i])
+		if x.Feasible != Found || y.Feasible == Found && x.ExtraCost > y.ExtraCost || x.ExtraCost < last {
+			t.Errorf("limit %d: %v, extra cost %d; at fast effort %d, at a larger limit %d", limits[i], x.Feasible, x.ExtraCost, y.ExtraCost, last)
+		}
+		if last = x.ExtraCost; x.ExtraCost < archived[i].cost {
 			lowered++
 		}
 	}

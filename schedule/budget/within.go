@@ -20,7 +20,7 @@ func (s *Solver) Within(ctx context.Context, fits func(percent float64) bool) in
 	if s.opt.Effort == schedule.EffortFast {
 		return bisect(s.best, fits, func(limit int64) *Plan { return s.Solve(ctx, limit) })
 	}
-	s.Frontier(ctx, []int64{s.best - 1, s.best - 1}) // not one by itself: the archive of all
+	s.fillOnce(ctx)
 	return s.archive.within(s.best, fits, s.lines[0].plain, 0)
 }
 
