@@ -97,13 +97,12 @@ func newGapPlacer(p Problem, work int) *gapPlacer {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b placedArea) int { return cmp.Compare(a.first, b.first) })
+	if conflictsOf(all) > maxConflicts {
+		return nil
+	}
 	var live []placedArea
-	count := 0
 	for _, x := range all {
 		live = slices.DeleteFunc(live, func(y placedArea) bool { return y.last < x.first })
-		if count += len(live); count > maxConflicts {
-			return nil
-		}
 		for _, y := range live {
 			if x.buffer != y.buffer {
 				g.conflicts[x.buffer] = append(g.conflicts[x.buffer], conflict{y.buffer, y.from - x.to, y.to - x.from})
@@ -113,6 +112,23 @@ func newGapPlacer(p Problem, work int) *gapPlacer {
 		live = append(live, x)
 	}
 	return g
+}
+
+// conflictsOf returns the number of pairs of areas that are live at once. The areas begin one after the other.
+func conflictsOf(all []placedArea) (count int) {
+	ends := make([]int, len(all)) // ascending
+	for i, x := range all {
+		ends[i] = x.last
+	}
+	slices.Sort(ends)
+	over := 0 // areas that have ended
+	for i, x := range all {
+		for over < len(ends) && ends[over] < x.first {
+			over++
+		}
+		count += i - over
+	}
+	return count
 }
 
 // byOffset returns the buffers without fixed offsets in the order of their offsets.

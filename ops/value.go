@@ -221,7 +221,13 @@ func foldBroadcast(c *Call, f func(in []Scalar) Scalar) {
 	for at := range out.Elems {
 		for k, v := range args {
 			in[k] = Scalar{State: Hidden}
-			if v != nil {
+			switch {
+			case v == nil:
+			case len(v.Elems) == 1:
+				in[k] = v.Elems[0]
+			case len(v.Elems) == len(out.Elems): // of the same shape, but for lengths of 1
+				in[k] = v.Elems[at]
+			default:
 				in[k] = v.Elems[broadcastIndex(at, shape, v.Shape)]
 			}
 		}
