@@ -27,6 +27,8 @@ from onnxmem_torch._plans import Plans
 
 from .lowered import Step
 from .networks import NETWORKS
+from .steps import Compiled, Trainer, inductor
+from .together import together
 
 
 class UNet(nn.Module):
@@ -226,6 +228,18 @@ class TestPromise(unittest.TestCase):
                 assert report.kernels_bytes is not None and report.limit_bytes is not None
                 self.assertGreater(report.repeated, 0)
                 self.assertLessEqual(report.kernels_bytes, report.limit_bytes)
+
+    def test_code_holds_what_the_account_has(self) -> None:
+        """Inductor holds freed buffers for later ones only within the peak of the account: the code allocates no more, by the profiler."""
+        for name, limit in (("transformers/gpt_neox", "40%"), ("torchvision/squeezenet1_1", "60%")):
+            with self.subTest(name), warnings.catch_warnings(), together(idle=True):
+                warnings.simplefilter("ignore")
+                trainer = Trainer(next(n for n in NETWORKS if n.name == name), double=True)
+                partitioner = onnxmem_torch.Partitioner(limit)
+                measured = trainer.measure(Compiled(trainer, {limit: partitioner}, inductor).step(limit))
+                (report,) = partitioner.reports
+                assert report.kernels_bytes is not None
+                self.assertLessEqual(measured.tensors, report.kernels_bytes)
 
     def test_gradients_have_the_layout_of_their_parameters(self) -> None:
         """Inductor's convolutions make weights' gradients in another one, which autograd would copy while all gradients are there."""

@@ -31,7 +31,9 @@ class _Estimate(wrapper.EfficientPeakEstimate):
         peak, loads = getattr(V.graph, _PEAK, (None, None))
         if peak is not None:
             estimate.overall_peak_memory = min(estimate.overall_peak_memory, peak)
-        if loads is not None and len(loads) == len(V.graph.scheduler.nodes):
+        if loads is not None:
+            if len(loads) != len(V.graph.scheduler.nodes):  # another pass has changed the kernels: nothing is held
+                loads, estimate.overall_peak_memory = [0] * len(V.graph.scheduler.nodes), -1
             estimate.segmented_tree = SegmentedTree(loads, operator.add, max, 0)
 
 

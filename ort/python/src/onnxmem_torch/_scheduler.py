@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 import torch._inductor.config
 from onnxmem import Error
 from onnxmem._command import version
-from torch._inductor import memory
+from torch._inductor import ir, memory
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 from torch._inductor.dependencies import StarDep
 from torch._inductor.ir import TensorBox
 from torch._inductor.virtualized import V
+from torch.utils import _pytree as pytree
 from torch.utils._ordered_set import OrderedSet
 
 from . import _code, _overwrite, _split
@@ -240,9 +241,13 @@ class Account:
         self._concatenations(nodes)
         for b in (b for n in nodes for b in _split.inside(n) if b.get_name() not in self.outputs):
             b.mpi_buffer.size_alloc = b.mpi_buffer.size_free = 0  # which it counts
-        for parts in (results_of(b) for n in nodes for b in n.get_outputs() if b.mpi_buffer.size_alloc and not b.mpi_buffer.size_free):
+        for b in (b for n in nodes for b in n.get_outputs() if _tuple(b)):
+            parts = results_of(b)
             takers = [scheduler.name_to_fused_node[p.defining_op_name()] for p in parts]
-            for p in parts:  # the tuple holds them all until the last one is taken from it
+            unread = _untaken(b)
+            b.mpi_buffer.size_alloc += unread
+            b.mpi_buffer.size_free = unread
+            for p in (b, *parts):  # the tuple holds them all until the last one is taken from it
                 p.mpi_buffer.succ_nodes = OrderedSet([*p.mpi_buffer.succ_nodes, *takers])
         return freeable
 
@@ -278,7 +283,7 @@ class Account:
     def loads(self, nodes: list[Any], problem: Problem, freeable: dict[str, Any]) -> list[int]:
         """Return the bytes that are live at each kernel of an order, which was prepared; problem is that of the same order."""
         found = memory.estimate_peak_memory(nodes, freeable, self.outputs)[1]
-        return [load - once for load, once in zip(found, [*problem.shared(nodes), *[0] * len(found)])]
+        return [load - once for load, once in zip(found, problem.shared(nodes))]  # the last that was found is what stays behind the last kernel
 
     def blamed(self, nodes: list[Any], room: int) -> list[Any]:
         """Return the kernels that run where an order needs more than room, then those that make or read what is live there."""
@@ -338,8 +343,6 @@ def _best(nodes: list[Any], effort: str, account: Account) -> tuple[list[Any], O
 
 def _whole(b: Any) -> str:
     """Return the name of the buffer that a part of a concatenation is written into; "" of what is none."""
-    from torch._inductor import ir
-
     name, layout = "", b.node.layout
     while isinstance(layout, ir.NonOwningLayout):
         whole = layout.view.unwrap_view()
@@ -352,6 +355,17 @@ def _solved(problem: Problem, effort: str, after: Sequence[tuple[Any, Any]] = ()
     if not found:
         raise RuntimeError("onnxmem order printed no result")
     return found
+
+
+def _tuple(b: Any) -> bool:
+    """Whether a buffer is the tuple of the results of an operator with several, each of which is freed by itself."""
+    return bool(b.mpi_buffer.size_alloc > b.mpi_buffer.size_free)
+
+
+def _untaken(b: Any) -> int:
+    """Return the bytes of the results that nobody takes from the tuple of an operator: its code allocates them all."""
+    results = [r for r in pytree.tree_leaves(getattr(b.node, "outputs", ())) if isinstance(r, ir.MultiOutput)]
+    return sum(StarDep(r.get_name()).numbytes_hint() for r in results if r.get_name() in V.graph.removed_buffers)
 
 
 def results_of(b: Any) -> list[Any]:
@@ -404,11 +418,11 @@ class Problem:
         self.buffers = [self._buffer(b, b.mpi_buffer.size_free, -1) for b in freeable.values()]
         made = {b.get_name(): (b, i) for i, n in enumerate(nodes) for b in n.get_outputs()}
         maker = {name: i for name, (_, i) in made.items()}
-        parts = {name: results_of(b) for name, (b, _) in made.items() if b.mpi_buffer.size_alloc and not b.mpi_buffer.size_free}
+        parts = {name: results_of(b) for name, (b, _) in made.items() if _tuple(b)}
         for name, several in parts.items():
             maker.update((part.get_name(), maker[name]) for part in several if part.get_name() in made)
         for name, (b, i) in made.items():
-            if name not in parts and b.mpi_buffer.size_free:
+            if b.mpi_buffer.size_free:
                 self.buffers.append(self._buffer(b, b.mpi_buffer.size_free, maker[name], i))
         place = {b.name: k for k, b in enumerate(self.buffers)}
         #: What may be written over what, by place among the buffers.
@@ -419,7 +433,8 @@ class Problem:
                 if name in place and before:
                     self.over[place[name]] = before
         for name, several in parts.items():  # results that nobody takes are never freed
-            rest = made[name][0].mpi_buffer.size_alloc - sum(p.mpi_buffer.size_free for p in several if p.get_name() in made)
+            whole = made[name][0].mpi_buffer
+            rest = whole.size_alloc - whole.size_free - sum(p.mpi_buffer.size_free for p in several if p.get_name() in made)
             if rest > 0:
                 self.buffers.append(_Buffer(f"{name}.rest", rest, maker[name], frozenset(), True))
 
