@@ -61,21 +61,44 @@ func (s *Solver) fillFewer(w *work, f *fewer, all []*chainer, grid []int64) {
 // tighten looks for a cheaper plan for a limit whose bound says that there may be one. A plan that exceeds the bound
 // by a part in wideGap of the step may be far from the cheapest, so that it plans afresh, too.
 func (s *Solver) tighten(w *work, all []*chainer, limit int64, seed uint64) {
-	x := s.archive.cheapest(limit)
-	bound, _ := s.bound.at(limit)
-	if x == nil || w.exhausted() || x.cost-bound <= bound/closeEnough {
+	x := s.loose(w, limit)
+	if x == nil {
 		return
 	}
 	c := all[x.line]
 	c.limit, c.held = limit, nil
-	if x.cost-bound > c.plain/wideGap {
+	if bound, _ := s.bound.at(limit); x.cost-bound > c.plain/wideGap {
 		var plan recomputeSet
 		if c.greedy(&plan, greedyOptions{batch: 0.25, thresholds: plain, kinds: true, rounds: maxRounds}) {
 			c.trim(&plan)
 		}
 		c.record(&s.archive, plan)
-		x = s.archive.cheapest(limit)
 	}
+	s.tightenFrom(w, c, all, limit, seed)
+}
+
+// tightenNear looks for a cheaper plan near the cheapest alone.
+func (s *Solver) tightenNear(w *work, all []*chainer, limit int64, seed uint64) {
+	if x := s.loose(w, limit); x != nil {
+		c := all[x.line]
+		c.limit, c.held = limit, nil
+		s.tightenFrom(w, c, all, limit, seed)
+	}
+}
+
+// loose returns the cheapest plan for a limit if the bound says that there may be a cheaper one; else nil.
+func (s *Solver) loose(w *work, limit int64) *entry {
+	x := s.archive.cheapest(limit)
+	bound, _ := s.bound.at(limit)
+	if x == nil || w.exhausted() || x.cost-bound <= bound/closeEnough {
+		return nil
+	}
+	return x
+}
+
+// tightenFrom looks for a plan near the cheapest one for a limit, and prunes the cheapest of them.
+func (s *Solver) tightenFrom(w *work, c *chainer, all []*chainer, limit int64, seed uint64) {
+	x := s.archive.cheapest(limit)
 	pace := pacer{w, w.done, s.effort(nearWork), 1, 1}
 	c.neighboursAlike(&s.archive, x.set, near, rand.New(rand.NewPCG(seed, 1)), &pace)
 	x = s.archive.cheapest(limit)
