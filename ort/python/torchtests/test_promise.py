@@ -15,6 +15,7 @@ from typing import Any, Optional
 os.environ.setdefault("ONNXMEM_PLANS", "")
 
 import torch
+import torch._inductor
 import torchvision
 from torch import nn
 from torch._inductor import memory
@@ -216,6 +217,38 @@ class TestPromise(unittest.TestCase):
         model = onnxmem_torch.compile(nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)), limit="90%", **options)
         model(torch.randn(64, 8)).square().sum().backward()
         self.assertEqual(len(onnxmem_torch.reports(model)), 1)
+
+    def test_a_partitioner_alone(self) -> None:
+        """With the pass for its kernels, a partitioner of torch.compile has them counted, and raises where they miss the limit."""
+        for needed in (None, 2**30):
+            partitioner = onnxmem_torch.Partitioner("150%", strict=True)
+            options = {"custom_partitioner_fn": partitioner, **onnxmem_torch.inductor_pass(partitioner=partitioner).options(), "fx_graph_cache": False}
+            counted = unittest.mock.patch.object(_lowering.Lowering, "needed", (lambda self: needed) if needed else _lowering.Lowering.needed)
+            with self.subTest(needed=needed), together(idle=True), counted, torch._functorch.config.patch(enable_autograd_cache=False):
+                torch._dynamo.reset()
+                model = torch.compile(nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)), options=options)
+                if needed is None:
+                    model(torch.randn(64, 8)).square().sum().backward()
+                    self.assertIsNotNone(partitioner.reports[0].kernels_bytes)
+                else:
+                    with self.assertRaisesRegex(RuntimeError, r"Inductor's kernels need 1,024.0 MiB, above the limit of"):
+                        model(torch.randn(64, 8))
+
+    def test_modes_of_torch_compile(self) -> None:
+        """A mode gives its options to Inductor, with and without a limit; options beside it are refused, as torch.compile does."""
+        network, x = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)), torch.randn(64, 8)
+        for mode in ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune"):
+            for limit in ("90%", None):
+                with self.subTest(mode=mode, limit=limit), unittest.mock.patch.object(torch, "compile", side_effect=torch.compile) as wrapped, together(idle=True):
+                    torch._dynamo.reset()
+                    model = onnxmem_torch.compile(network, limit=limit, mode=mode)
+                    given = wrapped.call_args.kwargs
+                    options = given["backend"].inner.config if limit else given["options"]
+                    self.assertLessEqual(torch._inductor.list_mode_options(mode).items(), options.items())
+                    model(x).square().sum().backward()
+                    self.assertEqual(len(onnxmem_torch.reports(model)), 1)
+        with self.assertRaisesRegex(RuntimeError, "mode='max-autotune' and options: expected one of the two"):
+            onnxmem_torch.compile(network, limit="90%", mode="max-autotune", options={"max_autotune": True})
 
     def test_loops_are_taken_apart(self) -> None:
         """Limits hold where Inductor shares outer loops, joins a product with a later sum, fuses long chains, or has a buffer that no code makes."""

@@ -6,6 +6,7 @@ from typing import Any, Optional, Union
 from weakref import WeakKeyDictionary
 
 import torch
+import torch._inductor
 
 from ._again import Again
 from ._arena import in_arena
@@ -78,7 +79,8 @@ def compile(
     and each call begins an iteration(): a tight plan leaves more holes in the memory of
     PyTorch's allocator. It has to come before the first use of CUDA.
 
-    backend is "inductor" or "aot_eager". options are further ones of torch.compile.
+    backend is "inductor" or "aot_eager". options are further ones of torch.compile, with
+    mode= or options= of Inductor.
 
     A model in shards (FSDP) is refused with NotImplementedError.
 
@@ -125,14 +127,12 @@ def reports(model: Any) -> list[Report]:
 
 def _compiled(model: Any, backend: str, partitioner: Partitioner, options: dict[str, Any]) -> Any:
     if backend == "inductor":
-        given = {**options.pop("options", {}), "custom_partitioner_fn": partitioner}
+        given = {**_options(options), "custom_partitioner_fn": partitioner}
         if partitioner.limit is not None or partitioner.extra is not None:
             own = "_post_fusion_custom_pass" in given
             given = given if own else {**inductor_pass(partitioner.effort, partitioner).options(), **given}
         if partitioner.limit is None:
             return torch.compile(model, backend="inductor", options=given, **options)
-        if options.get("mode"):  # as torch.compile does, where options are given
-            raise RuntimeError(f"mode={options['mode']!r}: expected options=, such as torch._inductor.list_mode_options gives")
         guards = {name: given.pop(name) for name in ("guard_filter_fn",) if name in given}
         names = {name: options.pop(name) for name in ("name",) if name in options}
         inner = torch._TorchCompileInductorWrapper(None, given, options.get("dynamic"), **names)
@@ -140,6 +140,17 @@ def _compiled(model: Any, backend: str, partitioner: Partitioner, options: dict[
     if backend == "aot_eager":
         return torch.compile(model, backend=aot_eager(partitioner), **options)
     raise ValueError(f'backend {backend!r}: expected "inductor" or "aot_eager"')
+
+
+def _options(options: dict[str, Any]) -> dict[str, Any]:
+    """Take options and mode of torch.compile out of its keywords; return the options of Inductor that they are."""
+    given, mode = options.pop("options", None), options.pop("mode", None)
+    if mode is None:
+        return dict(given or {})
+    if given is not None:  # as torch.compile does
+        raise RuntimeError(f"mode={mode!r} and options: expected one of the two; torch._inductor.list_mode_options({mode!r}) gives the options of the mode")
+    found: dict[str, Any] = torch._inductor.list_mode_options(mode, options.get("dynamic"))
+    return dict(found)
 
 
 def aot_eager(partitioner: Partitioner) -> Any:

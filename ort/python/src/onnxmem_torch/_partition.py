@@ -39,7 +39,8 @@ Parts = tuple[fx.GraphModule, fx.GraphModule]
 class Partitioner(CustomPartitionerFn):
     """Plans each joint graph of forward and backward below a limit.
 
-        torch.compile(model, options={"custom_partitioner_fn": onnxmem_torch.Partitioner("60%")})
+        p = onnxmem_torch.Partitioner("60%")
+        torch.compile(model, options={"custom_partitioner_fn": p, **onnxmem_torch.inductor_pass(partitioner=p).options()})
 
     It is also a ``partition_fn`` of ``aot_autograd``. A percentage is of the peak of the best
     order without recomputation, parameters and optimizer states apart; bytes mean
