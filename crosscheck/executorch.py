@@ -1,10 +1,11 @@
-"""Programs of ExecuTorch whose memory onnxmem plans: crosscheck/run executorch [--subset] [--table] [NAME ...].
+"""Programs of ExecuTorch whose memory onnxmem plans: crosscheck/run executorch [--subset] [--table] [--large] [NAME ...].
 
 Each network is lowered four times: as ExecuTorch plans it, and with onnxmem's memory planning
 with the nodes as they are, after an order of its own, and after the same order as a pass of the
 edge dialect. All run twice in ExecuTorch's own runtime, with its kernels, so that state which a
 program keeps is used, and the outputs must be equal bit by bit. ExecuTorch's own verifier checks
-all plans. --subset is what CI runs; --table prints the table of docs/results/executorch.md.
+all plans. --subset is what CI runs; --table prints the table of docs/results/executorch.md, and
+--large that of a decoder of a published size, which is planned only.
 """
 
 import argparse
@@ -87,9 +88,17 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these networks")
     parser.add_argument("--subset", action="store_true", help="the tests, and the smallest network")
     parser.add_argument("--table", action="store_true", help="print a table in Markdown")
+    parser.add_argument("--large", action="store_true", help="print the table of a decoder without weights, or of cases such as 2048:4")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
+    if args.large:
+        from . import executorch_large
+
+        for case in args.names or executorch_large.CASES:
+            row = executorch_large.examine(case)
+            print(f"{table_row(row)} {row['objects']:,} |", flush=True)
+        return False
     failed = False
     if not args.names and not args.table:
         tests = unittest.defaultTestLoader.loadTestsFromName("crosscheck.test_executorch")
