@@ -36,7 +36,7 @@ type orderCmd struct {
 	Effort               string        `group:"search" enum:"fast,default,max" default:"default" help:"Amount of search. Counted, not timed: the same result on every machine."`
 	TimeLimit            time.Duration `group:"search" placeholder:"TIME" help:"End the search after TIME, such as 3s. The best so far is the result. Results may then differ from run to run."`
 	Align                int64         `group:"memory" default:"1" placeholder:"N" help:"Round sizes up to multiples of N bytes (default 1)."`
-	Proof                string        `group:"output" placeholder:"DIR" help:"Write a proof for other checkers. The folder gets the lower bound as a proof for VeriPB and CakePB, and a page that says what is trusted (docs/proofs.md). Exit status 1 if it has none."`
+	Proof                string        `group:"output" placeholder:"DIR" help:"Write a proof for other checkers. The folder gets the lower bound as a proof for VeriPB and CakePB, with --limit that on the extra time, and a page that says what is trusted (docs/proofs.md). Exit status 1 if it has none."`
 	JSON                 bool          `group:"output" name:"json" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 }
 
@@ -120,12 +120,16 @@ func (c *orderCmd) Run(e *env) error {
 	return proven(o.proofs)
 }
 
-// prove writes the proof of the lower bound.
+// prove writes the proof of the lower bound and, with a limit, of that on the extra time.
 func (o *ordering) prove() (err error) {
 	if o.cmd.Proof == "" {
 		return nil
 	}
-	o.proofs, err = proof.Folder(o.cmd.Proof, proofName(o.file), []proof.Claim{bare.Claim(o.problem, o.found)})
+	claims := []proof.Claim{bare.Claim(o.problem, o.found)}
+	if o.limited.plan != nil {
+		claims = append(claims, bare.Extra(o.problem, o.limited.plan))
+	}
+	o.proofs, err = proof.Folder(o.cmd.Proof, proofName(o.file), claims)
 	return err
 }
 
@@ -142,8 +146,8 @@ func (c *orderCmd) check() error {
 		return usagef("--no-swap --no-recompute: expected one of them: nothing is left that makes the peak smaller")
 	case c.Solver != "" && (c.Strategy != "" || c.Limit != nil || c.Least || c.Frontier):
 		return usagef("--solver: expected none of --strategy, --limit, --least and --frontier")
-	case c.Proof != "" && (c.Limit != nil || c.Least || c.Frontier):
-		return usagef("--proof: expected none of --limit, --least and --frontier: its bound is that of the problem as it is")
+	case c.Proof != "" && (c.Least || c.Frontier || c.Linked()):
+		return usagef("--proof: expected none of --least, --frontier and --host-link: its bounds are those of the problem as it is, and of one limit")
 	case c.Least && c.Linked():
 		return usagef("--least: expected no --host-link: no bound is known with a host")
 	}

@@ -33,6 +33,11 @@ type Claim struct {
 	Tensor  func(i int32) string
 	Poll    func() // called now and then: it ends the work by a panic; nil: nothing does
 
+	// Of extra time, in nanoseconds: what may run again, and a plan.
+	Again  *model.Again
+	Firsts []int32 // nodes whose first run may prove it
+	Steps  []int   // nodes as they run
+
 	// Of a placement: the buffers that are live at one step.
 	Live []Live
 
@@ -50,6 +55,8 @@ type Result struct {
 	Claim        string  `json:"claim"`
 	Bytes        int64   `json:"bytes,omitempty"`       // proven: the least value is at least that
 	Upper        int64   `json:"upper_bytes,omitempty"` // and at most that
+	Time         int64   `json:"ns,omitempty"`          // of extra time, in place of the two
+	UpperTime    int64   `json:"upper_ns,omitempty"`
 	Formula      string  `json:"formula,omitempty"`
 	FormulaBytes int64   `json:"formula_bytes,omitempty"`
 	Proof        string  `json:"proof,omitempty"`
@@ -63,7 +70,11 @@ func (r Result) String() string {
 	if r.Refused != "" {
 		return "none: " + printable.Line(r.Refused)
 	}
-	return fmt.Sprintf("at least %s: %s (%s), %s (%s), written in %.1f ms", units.Bytes(r.Bytes), r.Formula, units.Bytes(r.FormulaBytes), r.Proof, units.Bytes(r.ProofBytes), r.Milliseconds)
+	least := units.Bytes(r.Bytes)
+	if r.Time > 0 {
+		least = units.Group(r.Time) + " ns of extra time"
+	}
+	return fmt.Sprintf("at least %s: %s (%s), %s (%s), written in %.1f ms", least, r.Formula, units.Bytes(r.FormulaBytes), r.Proof, units.Bytes(r.ProofBytes), r.Milliseconds)
 }
 
 // Folder writes the claims to a folder, which it makes if need be, all or none of the files.
@@ -100,6 +111,9 @@ func Folder(dir, name string, claims []Claim) (list []Result, err error) {
 		if r.Upper, err = c.Write(opb, pbp); err != nil {
 			list = append(list, Result{Claim: c.Name, Refused: err.Error()})
 			continue
+		}
+		if c.Again != nil {
+			r.Bytes, r.Upper, r.Time, r.UpperTime = 0, 0, r.Bytes, r.Upper
 		}
 		r.Formula, r.Proof = name+"."+c.Name+".opb", name+"."+c.Name+".pbp"
 		r.FormulaBytes, r.ProofBytes = int64(opb.Len()), int64(pbp.Len())
@@ -158,6 +172,9 @@ func (c *Claim) Write(opb, pbp io.Writer) (upper int64, err error) {
 	if c.Problem == nil {
 		return c.Bytes, c.writeLive(opb, pbp)
 	}
+	if c.Again != nil {
+		return c.writeAgain(opb, pbp)
+	}
 	if c.Formula == nil {
 		if err := c.search(); err != nil {
 			return 0, err
@@ -172,7 +189,7 @@ func (c *Claim) Write(opb, pbp io.Writer) (upper int64, err error) {
 			fmt.Fprintf(opb, "* t%d: the %d bytes of %s count\n", i, x.Bytes, c.Tensor(int32(i)))
 		}
 	}
-	return write(opb, pbp, c.Problem, c.Formula, c.Bytes, c.Order, c.Poll)
+	return write(opb, pbp, c.Formula, c.Bytes, solution(c.Problem, c.Formula, c.Order), (*refuter).refute, c.Poll)
 }
 
 // writeLive writes that buffers that are live at one step take at least their sum.
@@ -216,7 +233,11 @@ func readme(w io.Writer, claims []Claim, list []Result) error {
 			fmt.Fprintf(&b, "- %s: no proof: %s\n", r.Claim, printable.Line(r.Refused))
 			continue
 		}
-		fmt.Fprintf(&b, "- `%s`, `%s`: %s The proof says at least %d bytes, and at most %d.\n", r.Formula, r.Proof, claims[i].Says, r.Bytes, r.Upper)
+		least, most, unit := r.Bytes, r.Upper, "bytes"
+		if r.Time > 0 {
+			least, most, unit = r.Time, r.UpperTime, "ns"
+		}
+		fmt.Fprintf(&b, "- `%s`, `%s`: %s The proof says at least %d %s, and at most %d.\n", r.Formula, r.Proof, claims[i].Says, least, unit, most)
 	}
 	b.WriteString("\n```\n")
 	for _, r := range list {

@@ -21,7 +21,7 @@ func (c *Claim) WritePlain(w *bufio.Writer, facts []byte) {
 		}
 	}
 	if refused == "" {
-		if _, err := write(&formula, &text, c.Problem, c.Formula, c.Bytes, c.Order, c.Poll); err != nil {
+		if _, err := write(&formula, &text, c.Formula, c.Bytes, solution(c.Problem, c.Formula, c.Order), (*refuter).refute, c.Poll); err != nil {
 			refused = err.Error()
 		}
 	}

@@ -17,26 +17,28 @@ import (
 // the problem's nodes: the load of its step is the upper end of what the proof concludes, which
 // is returned. It fails if the bound does not hold, or if the proof is too large.
 func Write(opb, pbp io.Writer, p *model.Problem, f *model.Formula, bound int64, order []int32) (upper int64, err error) {
-	return write(opb, pbp, p, f, bound, order, nil)
+	return write(opb, pbp, f, bound, solution(p, f, order), (*refuter).refute, nil)
 }
 
-// write is Write; it calls poll, if there is one, before each case.
-func write(opb, pbp io.Writer, p *model.Problem, f *model.Formula, bound int64, order []int32, poll func()) (upper int64, err error) {
+// write writes a formula and its proof. The values keep all constraints; refute derives a
+// contradiction. It calls poll, if there is one, before each case.
+func write(opb, pbp io.Writer, f *model.Formula, bound int64, values []bool, refute func(*refuter) error, poll func()) (upper int64, err error) {
 	if err := f.Write(opb); err != nil {
 		return 0, err
 	}
 	size := &counter{w: pbp}
 	w := bufio.NewWriterSize(size, 1<<16)
-	w.WriteString("pseudo-Boolean proof version 3.0\nf " + strconv.Itoa(len(f.Rows)) + " ;\npbc")
-	f.WriteObjective(w)
-	w.WriteString(" >= " + strconv.FormatInt(bound, 10) + " : subproof\n")
 	r := newRefuter(f, w, size, bound)
 	r.poll = poll
-	if err := r.refute(); err != nil {
+	w.WriteString("pseudo-Boolean proof version 3.0\nf " + strconv.FormatInt(r.id, 10) + " ;\npbc")
+	f.WriteObjective(w)
+	w.WriteString(" >= " + strconv.FormatInt(bound, 10) + " : subproof\n")
+	r.id++
+	r.below = r.id
+	if err := refute(r); err != nil {
 		return 0, err
 	}
 	w.WriteString("qed : -1 ;\noutput NONE ;\n")
-	values := solution(p, f, order)
 	upper = -f.Saving
 	for _, c := range f.Costs {
 		if values[c.Lit.Var()] == (c.Lit&1 == 0) {
@@ -78,13 +80,18 @@ func solution(p *model.Problem, f *model.Formula, order []int32) []bool {
 	for _, x := range matching(p, v, pos) {
 		values[f.Takes[model.Take{Node: v, Pair: x}]] = true
 	}
+	return completed(f, values, len(f.Ran)+len(f.Set))
+}
+
+// completed makes variables from one on true where a row needs them.
+func completed(f *model.Formula, values []bool, from int) []bool {
 	for _, row := range f.Rows {
 		var needed model.Lit = -1
 		holds := 0
 		for _, l := range row.Lits {
 			if values[l.Var()] == (l&1 == 0) {
 				holds++
-			} else if l&1 == 0 && int(l.Var()) >= len(f.Ran)+len(f.Set) {
+			} else if l&1 == 0 && int(l.Var()) >= from {
 				needed = l
 			}
 		}

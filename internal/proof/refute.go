@@ -75,6 +75,9 @@ func newRefuter(f *model.Formula, w *bufio.Writer, size *counter, bound int64) *
 		r.all += c.Bytes
 	}
 	r.all += 3
+	if f.Held != nil {
+		r.id++ // the row with what is held
+	}
 	for i, row := range f.Rows {
 		if len(row.Lits) > 1 && !slices.ContainsFunc(row.Lits, func(l model.Lit) bool { return l&1 == 0 || r.bytes[l] == 0 }) {
 			r.once = append(r.once, int32(i))
@@ -88,8 +91,6 @@ func newRefuter(f *model.Formula, w *bufio.Writer, size *counter, bound int64) *
 
 // refute writes the derivation. It fails if the bound does not hold, or takes too many cases.
 func (r *refuter) refute() error {
-	r.id++
-	r.below = r.id
 	if r.f.Zones != nil {
 		return r.zones()
 	}

@@ -72,6 +72,8 @@ type Proof struct {
 	Claim        string  `json:"claim"`
 	Bytes        int64   `json:"bytes,omitempty"`       // proven: no order, or placement, takes less
 	Upper        int64   `json:"upper_bytes,omitempty"` // the proof says at most that
+	Time         int64   `json:"ns,omitempty"`          // of extra time, in place of the two
+	UpperTime    int64   `json:"upper_ns,omitempty"`
 	Formula      string  `json:"formula,omitempty"`
 	FormulaBytes int64   `json:"formula_bytes,omitempty"`
 	Proof        string  `json:"proof,omitempty"`

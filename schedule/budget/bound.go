@@ -124,6 +124,17 @@ func (b *bound) at(limit int64) (time int64, o *Obstacle) {
 	return time, o
 }
 
+// deciding returns the node whose hull gives the bound of a limit, or -1.
+func (b *bound) deciding(limit int64) int32 {
+	v, most := int32(-1), int64(0)
+	for i := range b.reported() {
+		if time := b.hulls[i].at(limit); time > most {
+			v, most = b.hulls[i].node, time
+		}
+	}
+	return v
+}
+
 func (h *hull) at(limit int64) (time int64) {
 	for _, x := range h.corners {
 		if limit > (x.value-1)/x.alpha {

@@ -88,6 +88,7 @@ type Plan struct {
 	// plan within the limit, in any order. It is 0 without a bound.
 	LowerBound        int64
 	LowerBoundPercent float64 // of PlainCost
+	LowerBoundNode    int32   // at its first run, every plan has to run other nodes again for that long; -1 without a bound
 
 	LeastBytes int64     // proven lower bound on the peak of any plan, in any order
 	Highest    Obstacle  // the step of every plan that needs LeastBytes
@@ -172,7 +173,7 @@ func New(p *schedule.Problem, orders [][]int32, opt Options) (*Solver, error) {
 	if len(orders) == 0 {
 		return nil, fmt.Errorf("orders: expected at least one")
 	}
-	costs, err := costsOf(p)
+	costs, err := Costs(p)
 	if err != nil {
 		return nil, err
 	}
@@ -315,6 +316,7 @@ func (s *Solver) plan(w *work, limit int64) *Plan {
 	l := s.lines[0]
 	p := &Plan{Limit: limit, PlainCost: l.plain, Ended: w.cause()}
 	p.LowerBound, p.Obstacle = s.bound.at(limit)
+	p.LowerBoundNode = s.bound.deciding(limit)
 	if found := s.archive.cheapest(limit); found != nil {
 		p.Feasible, p.Obstacle = Found, nil
 		p.Steps = s.lines[found.line].unroll(found.set)

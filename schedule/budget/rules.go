@@ -138,8 +138,8 @@ const (
 	leastCost          = 1000
 )
 
-// costsOf returns the cost of each node in nanoseconds.
-func costsOf(p *schedule.Problem) ([]int64, error) {
+// Costs returns the cost of each node in nanoseconds.
+func Costs(p *schedule.Problem) ([]int64, error) {
 	costs := make([]int64, len(p.Nodes))
 	var sum int64
 	for v := range costs {

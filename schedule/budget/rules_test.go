@@ -199,7 +199,7 @@ func TestEstimatedCosts(t *testing.T) {
 		p.Nodes[v].Cost = 0
 	}
 	p.Tensors[1].Bytes = 7_000_000
-	costs, err := costsOf(p)
+	costs, err := Costs(p)
 	if err != nil || costs[0] != 10_000 || costs[1] != 10_000 || costs[2] != leastCost {
 		t.Errorf("%v, %v", costs, err)
 	}

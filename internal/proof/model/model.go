@@ -89,6 +89,8 @@ type Formula struct {
 	Takes  map[Take]int32  // the variable "this pair is taken"
 	In     []Lit           // by zone: "the state before is in it"
 	Behind map[int32]int32 // by node of an In: the variable "it has run behind the step"
+	Held   []Cost          // of EncodeAgain: these are at most Room, a row behind Rows
+	Room   int64
 }
 
 // Take is a pair of a node.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"strconv"
 )
@@ -21,6 +22,12 @@ func (f *Formula) Write(w io.Writer) error {
 		b.WriteString(">= ")
 		b.WriteString(strconv.Itoa(r.Least))
 		b.WriteString(" ;\n")
+	}
+	if f.Held != nil {
+		for _, h := range f.Held {
+			fmt.Fprintf(b, "-%d %s ", h.Bytes, f.Name(h.Lit))
+		}
+		fmt.Fprintf(b, ">= %d ;\n", -f.Room)
 	}
 	return b.Flush()
 }
