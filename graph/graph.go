@@ -76,7 +76,7 @@ type Opset struct {
 // folder for external data, and its bytes, usually a read-only mapping.
 type Source struct {
 	Name  string // as given by the user
-	Dir   string // folder of external data
+	Dir   string // folder of external data; "": none
 	Bytes []byte
 	File  *os.File // nil if the bytes have another source (standard input)
 

@@ -29,11 +29,14 @@ func checkExternal(m *graph.Model, allowMissing bool) ([]string, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
-	root, err := os.OpenRoot(m.Source.Dir)
-	if err != nil {
-		return nil, err
+	var root *os.Root // nil: the model has no folder
+	var err error
+	if m.Source.Dir != "" {
+		if root, err = os.OpenRoot(m.Source.Dir); err != nil {
+			return nil, err
+		}
+		defer root.Close()
 	}
-	defer root.Close()
 	sizes := map[string]int64{}
 	var missing []string
 	for _, d := range all {
@@ -68,8 +71,8 @@ func checkExternal(m *graph.Model, allowMissing bool) ([]string, error) {
 	return slices.Compact(missing), nil
 }
 
-// externalSize gives the size of a file of the model's folder. os.Root refuses
-// what leads outside, symbolic links included.
+// externalSize gives the size of a file of the model's folder; nil: it has none. os.Root
+// refuses what leads outside, symbolic links included.
 func externalSize(root *os.Root, location string) (int64, error) {
 	if strings.ContainsRune(location, 0) {
 		return 0, fmt.Errorf("the name holds a NUL byte")
@@ -77,6 +80,13 @@ func externalSize(root *os.Root, location string) (int64, error) {
 	name := filepath.FromSlash(location)
 	if !filepath.IsLocal(name) || slices.Contains(strings.Split(filepath.ToSlash(name), "/"), "..") {
 		return 0, fmt.Errorf("lies outside the model's folder: expected a relative path within it")
+	}
+	switch {
+	case root != nil:
+	case filepath.Clean(name) == ".":
+		return 0, fmt.Errorf("is a folder, expected a file")
+	default:
+		return 0, os.ErrNotExist
 	}
 	info, err := root.Stat(name)
 	switch {

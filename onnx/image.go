@@ -91,9 +91,31 @@ func (im *Image) writePiece(w io.Writer, p piece) error {
 	case p.data != nil:
 		_, err = w.Write(p.data)
 	default:
-		_, err = w.Write(im.source.Bytes[p.span.Off:p.span.End()])
+		b := im.source.Bytes[p.span.Off:p.span.End()]
+		if err = mapped.Load(b); err == nil {
+			_, err = w.Write(b)
+		}
 	}
 	return err
+}
+
+// Parts calls f for each part of the image in turn: with a span of the file from which the
+// model was read, or with new bytes.
+func (im *Image) Parts(f func(source graph.Span, made []byte) error) error {
+	for _, p := range im.pieces {
+		made := p.data
+		if p.gen != nil {
+			var b bytes.Buffer
+			if err := p.gen(&b); err != nil {
+				return err
+			}
+			made = b.Bytes()
+		}
+		if err := f(p.span, made); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type counter struct {

@@ -31,7 +31,8 @@ type File struct {
 	// Missing lists missing external data, if that is allowed.
 	Missing []string
 
-	mapped *mapped.File
+	mapped  *mapped.File
+	partial *mapped.Partial // of ReadAt
 }
 
 // Open maps the file at path and decodes it; "-" reads standard input, and a pipe
@@ -116,6 +117,9 @@ func (f *File) Close() error {
 		return nil
 	}
 	err := f.mapped.Close()
+	if f.partial != nil {
+		f.partial.Close()
+	}
 	f.Source.Bytes, f.Source.File, f.Source.Check = nil, nil, nil
 	return err
 }

@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/optimize"
-	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -124,25 +122,4 @@ func (c *optimizeCmd) results(e *env, opt passes.Options) (map[string][]float64,
 		}
 	}
 	return list, names, nil
-}
-
-// printAccuracy prints one line for each output.
-func printAccuracy(w io.Writer, a *optimize.Accuracy) {
-	switch {
-	case a == nil:
-	case a.Skipped != "":
-		fmt.Fprintf(w, "accuracy             not compared with float32: %s\n", a.Skipped)
-	case len(a.Outputs) == 0:
-		fmt.Fprintln(w, "accuracy             no output is of a floating-point type")
-	}
-	if a == nil {
-		return
-	}
-	for _, x := range a.Outputs {
-		if x.Infinite > 0 {
-			fmt.Fprintf(w, "accuracy             %s: %d elements are infinite or no number, and not in float32; others differ by %.3g on average (%s inputs)\n", units.Name(x.Output), x.Infinite, x.Mean, a.Inputs)
-			continue
-		}
-		fmt.Fprintf(w, "accuracy             %s: at most %.3g from float32, %.3g on average, of at most %.3g (%s inputs)\n", units.Name(x.Output), x.Max, x.Mean, x.Largest, a.Inputs)
-	}
 }

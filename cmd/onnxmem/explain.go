@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/explain"
 	"github.com/onnxmem/onnxmem/internal/optimize"
-	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -39,15 +39,14 @@ func (c *explainCmd) Run(e *env) error {
 	if c.Top < 0 {
 		return usagef("--top %d: expected a number of tensors", c.Top)
 	}
-	x, name, err := c.explain(e)
+	x, err := c.explain(e)
 	if err != nil {
 		return err
 	}
-	w := newExplainer(name, x)
 	if c.JSON {
-		return writeJSON(e.stdout, w.explanation())
+		return writeJSON(e.stdout, x.JSON())
 	}
-	w.print(e.stdout)
+	x.Print(e.stdout)
 	return nil
 }
 
@@ -63,54 +62,42 @@ func (c *explainCmd) options() (ctx context.Context, opt schedule.ExplainOptions
 }
 
 // explain determines what FILE is, and explains it.
-func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
+func (c *explainCmd) explain(e *env) (*explain.Explanation, error) {
 	kind, text, err := peek(c.File)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	in, err := bareProblem(c.File, kind, text)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if in != nil {
 		defer in.close()
-		x, err = c.problem(e, in)
-		return x, in.name, err
+		return c.problem(e, in)
 	}
 	s, err := c.openKind(e, c.File, kind, text)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if err := c.only(s); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	defer s.close()
 	if s.model == nil {
 		if s, err = c.beside(e, s); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		defer s.close()
 	}
 	if err := c.point(s); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	ctx, opt, release := c.options()
 	defer release()
 	bar := newProgress(e.stderr, 1)
 	defer bar.stop()
 	bar.step("explain")
-	found, err := passes.Explain(ctx, s.model, s.plan, opt)
-	if err != nil {
-		return nil, "", err
-	}
-	x = &explained{
-		Explanation: found.Explanation, p: found.Problem, limit: limitOf(s.model.Graph, s.plan), slices: explainSlicesOf(s.plan), hint: s.hint,
-		wide: explainWideOf(s.model.Graph, s.plan, found.Explanation, found.Problem),
-	}
-	for i := range found.Problem.Nodes {
-		x.order = append(x.order, int32(i))
-	}
-	return x, s.name, nil
+	return explain.Model(ctx, s.name, s.model, s.plan, s.hint, opt)
 }
 
 // beside opens the model of a plan, in the plan's folder.
@@ -132,7 +119,7 @@ func (c *explainCmd) beside(e *env, s *source) (*source, error) {
 }
 
 // problem solves and explains a bare problem.
-func (c *explainCmd) problem(e *env, in *input) (*explained, error) {
+func (c *explainCmd) problem(e *env, in *input) (*explain.Explanation, error) {
 	p, err := in.problem()
 	if err != nil {
 		return nil, err
@@ -152,16 +139,5 @@ func (c *explainCmd) problem(e *env, in *input) (*explained, error) {
 		return nil, err
 	}
 	x.Bound = max(x.Bound, r.Bound)
-	return &explained{Explanation: x, p: p, order: r.Order}, nil
-}
-
-// explained is the explanation of an order of a problem.
-type explained struct {
-	*schedule.Explanation
-	p      *schedule.Problem
-	order  []int32
-	limit  *explainLimit  // nil: none
-	slices *explainSlices // nil: none
-	wide   *explainWide   // nil: the plan is not in 16 bits
-	hint   *passes.FoldHint
+	return explain.Problem(in.name, p, r.Order, x), nil
 }

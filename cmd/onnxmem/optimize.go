@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sort"
 	"time"
 
-	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes"
@@ -143,7 +141,7 @@ func (c *optimizeCmd) Run(e *env) error {
 	bar.stop()
 	warn(e, t.Result.Plan.Dims, t.Result.Warnings)
 	warnGivenUp(e, t.Result.GivenUp)
-	warnTraining(e, t.Result)
+	optimize.TrainingNotes(e.say, t.Result)
 	if err := c.print(e, t); err != nil {
 		return err
 	}
@@ -231,26 +229,7 @@ func (c *optimizeCmd) job() optimize.Job {
 }
 
 // warn reports assumed dimensions and harmless contradictions.
-func warn(e *env, dims map[string]plan.Dim, warnings []string) {
-	var assumed []string
-	for name, d := range dims {
-		if d.Assumed {
-			assumed = append(assumed, name)
-		}
-	}
-	sort.Strings(assumed)
-	const most = 10
-	for i, name := range assumed {
-		if i == most {
-			e.say("… and %d more, listed in the plan", len(assumed)-most)
-			break
-		}
-		e.say("dimension %q is unbound: taken as %d (say --dim %s=N)", graph.Short(name), dims[name].Value, units.Name(name))
-	}
-	for _, w := range warnings {
-		e.say("%s", w)
-	}
-}
+func warn(e *env, dims map[string]plan.Dim, warnings []string) { optimize.Notes(e.say, dims, warnings) }
 
 // print prints the result: one JSON object, or a few lines.
 func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
@@ -274,29 +253,7 @@ func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
 			report.Frontier(out, r.Plan)
 		}()
 	}
-	if r.Step != nil {
-		printStep(out, r)
-	}
-	report.Summary(out, r.Plan)
-	if most := optimize.ProcessBytes(r.Plan); most > 0 {
-		fmt.Fprintf(out, "process of run       at most about %s, program, Go's heap and scratch included\n", units.Short(most))
-	}
-	if !c.NoVerify {
-		fmt.Fprintf(out, "verified             in %.0f ms\n", t.Times.Verify)
-	}
-	if s := r.OrderSolver; s != nil {
-		fmt.Fprintf(out, "%-20s %s\n", s.Name, optimize.SolverText(s.Version, string(s.Status), s.Why, s.Whole, s.Bound, s.Seconds))
-	}
-	if s := r.PlacementSolver; s != nil {
-		fmt.Fprintf(out, "%-20s %s\n", s.Name+", placement", optimize.SolverText(s.Version, string(s.Status), s.Why, s.Whole, s.Bound, s.Seconds))
-	}
-	printAccuracy(out, t.Accuracy)
-	if h := r.FoldHint; h != nil {
-		fmt.Fprintln(out, foldHint(h))
-	}
-	if h := r.AttentionHint; h != nil {
-		fmt.Fprintln(out, attentionHint(h, r.Plan.Summary.PeakBytes))
-	}
+	t.Summary(out)
 	if t.Out == "" {
 		return nil
 	}

@@ -393,7 +393,7 @@ func (o *ordering) proofsJSON(timed bool) []proof.Result {
 func (o *ordering) verdict() string {
 	r := o.found
 	if !r.Optimal {
-		return fmt.Sprintf("not met, gap %.2f %% of the peak", gapPercent(r.Bound, r.Evaluation.Peak))
+		return fmt.Sprintf("not met, gap %.2f %% of the peak", units.GapPercent(r.Bound, r.Evaluation.Peak))
 	}
 	for _, c := range r.Certificates {
 		switch what := strings.ReplaceAll(c.Kind, "-", " "); {

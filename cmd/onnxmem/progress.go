@@ -101,14 +101,14 @@ func (p *progress) follow(opt *passes.Options) {
 func (p *progress) showSearch(bound, peak int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.note = fmt.Sprintf("bound %s, peak %s, gap %.2f %%", units.Short(bound), units.Short(peak), gapPercent(bound, peak))
+	p.note = fmt.Sprintf("bound %s, peak %s, gap %.2f %%", units.Short(bound), units.Short(peak), units.GapPercent(bound, peak))
 }
 
 // showArena shows the state of a solver that places buffers.
 func (p *progress) showArena(bound, arena int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.note = fmt.Sprintf("bound %s, arena %s, gap %.2f %%", units.Short(bound), units.Short(arena), gapPercent(bound, arena))
+	p.note = fmt.Sprintf("bound %s, arena %s, gap %.2f %%", units.Short(bound), units.Short(arena), units.GapPercent(bound, arena))
 }
 
 // showPoints shows for how many points of a range a plan is proven.
@@ -123,14 +123,6 @@ func (p *progress) showKernels(done, sources int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.note = fmt.Sprintf("kernels, %d of %d files", done, sources)
-}
-
-// gapPercent is the distance from a bound to a peak, in per cent of the peak.
-func gapPercent(bound, peak int64) float64 {
-	if peak == 0 {
-		return 0
-	}
-	return 100 * float64(peak-bound) / float64(peak)
 }
 
 // stop removes the line.

@@ -124,6 +124,9 @@ func (f *Files) Read(d *graph.Data) (*Tensor, error) {
 	default:
 		err = errForm
 	}
+	if err == nil {
+		err = mapped.Load(t.Raw)
+	}
 	if err == nil && int64(len(t.Raw)) != size {
 		err = fmt.Errorf("has %d bytes of elements, expected %d", len(t.Raw), size)
 	}

@@ -69,22 +69,29 @@ func (t *Task) stageFolded(moved []*graph.Data) (*atomicfile.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range moved {
-		if _, err = p.Seek(d.External.Offset, io.SeekStart); err != nil {
-			break
-		}
-		if d.Generate != nil {
-			err = d.Generate(p)
-		} else {
-			_, err = p.Write(d.Raw)
-		}
-		if err != nil {
-			break
-		}
-	}
-	if err != nil {
+	if err := WriteFolded(p, moved); err != nil {
 		p.Abort()
 		return nil, err
 	}
 	return p, nil
+}
+
+// WriteFolded writes constants that were moved, each at its offset. What lies between them
+// stays as it is.
+func WriteFolded(w io.WriteSeeker, moved []*graph.Data) error {
+	for _, d := range moved {
+		_, err := w.Seek(d.External.Offset, io.SeekStart)
+		if err != nil {
+			return err
+		}
+		if d.Generate != nil {
+			err = d.Generate(w)
+		} else {
+			_, err = w.Write(d.Raw)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

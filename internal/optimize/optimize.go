@@ -138,7 +138,7 @@ type Task struct {
 
 // Open checks the job and reads its model. The caller closes the task.
 func (j Job) Open(a Around) (*Task, error) {
-	t := &Task{Job: j, Around: a, began: time.Now()}
+	t := j.task(a)
 	switch {
 	case t.Job.Plan == "-" && t.Out == "-":
 		return nil, &UsageError{"the planned model and the plan cannot both go to standard output"}
@@ -165,6 +165,17 @@ func (j Job) Open(a Around) (*Task, error) {
 	t.Times.Read = Milliseconds(time.Since(t.began))
 	return t, nil
 }
+
+// With returns the task for a model that the caller has read. Its paths need not be those of
+// files; nothing is opened.
+func (j Job) With(f *onnx.File) *Task {
+	t := j.task(Around{})
+	t.File = f
+	t.Job.Plan, t.Params = PlanPath(t.Out), ParamsPath(t.Out)
+	return t
+}
+
+func (j Job) task(a Around) *Task { return &Task{Job: j, Around: a, began: time.Now()} }
 
 // Close ends the reading of the model.
 func (t *Task) Close() error { return t.File.Close() }

@@ -25,16 +25,10 @@ const (
 // or none.
 func (t *Task) Write() error {
 	began := time.Now()
-	moved := t.moveFolded()
-	im, err := onnx.Encode(t.Result.Model)
+	im, moved, err := t.Encode()
 	if err != nil {
 		return err
 	}
-	name := t.Out
-	if name == "-" {
-		name = "model.onnx"
-	}
-	t.Result.Plan.Model = plan.ImageOf(name, im)
 	files, err := t.stage(im, moved)
 	defer func() {
 		for _, p := range files {
@@ -53,6 +47,29 @@ func (t *Task) Write() error {
 	}
 	t.Times.Write, t.Times.Total = Milliseconds(time.Since(began)), Milliseconds(time.Since(t.began))
 	return nil
+}
+
+// Encode returns the planned model, and completes its plan. moved are the constants that it
+// expects in a file of their own, which WriteFolded writes.
+func (t *Task) Encode() (im *onnx.Image, moved []*graph.Data, err error) {
+	moved = t.moveFolded()
+	if im, err = onnx.Encode(t.Result.Model); err != nil {
+		return nil, nil, err
+	}
+	name := t.Out
+	if name == "-" {
+		name = "model.onnx"
+	}
+	t.Result.Plan.Model = plan.ImageOf(name, im)
+	return im, moved, nil
+}
+
+// Origin says how far the plan was checked.
+func (t *Task) Origin() string {
+	if t.NoVerify {
+		return asPlanned
+	}
+	return asVerified
 }
 
 // stage writes all files under temporary names, in the order in which they will
@@ -91,11 +108,7 @@ func (t *Task) stage(im *onnx.Image, moved []*graph.Data) (files []*atomicfile.F
 	}
 	if t.Report != "" {
 		var page bytes.Buffer
-		origin := asVerified
-		if t.NoVerify {
-			origin = asPlanned
-		}
-		if err := report.Page(&page, t.Result.Plan, origin); err != nil {
+		if err := report.Page(&page, t.Result.Plan, t.Origin()); err != nil {
 			return files, &graph.Error{File: t.In, Offset: -1, Err: err}
 		}
 		p, err := Stage(t.Report, page.Bytes())

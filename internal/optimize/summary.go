@@ -1,4 +1,4 @@
-package main
+package optimize
 
 import (
 	"fmt"
@@ -6,37 +6,38 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/internal/explain"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/report"
 )
 
-// warnTraining reports tensors that are not trained, and oddities.
-func warnTraining(e *env, r *passes.Result) {
-	if r.Step == nil {
-		return
+// Summary prints the figures of a planned model, after Plan.
+func (t *Task) Summary(out io.Writer) {
+	r := t.Result
+	if r.Step != nil {
+		printStep(out, r)
 	}
-	const most = 10
-	for i, t := range r.Step.LeftOut {
-		if i == most {
-			e.say("… and %d more that are not trained (--trainable, -v)", len(r.Step.LeftOut)-most)
-			break
-		}
-		e.say("not trained: %s", units.Name(t))
+	report.Summary(out, r.Plan)
+	if most := ProcessBytes(r.Plan); most > 0 {
+		fmt.Fprintf(out, "process of run       at most about %s, program, Go's heap and scratch included\n", units.Short(most))
 	}
-	for i, t := range r.Step.Tied {
-		if i == most {
-			e.say("… and %d more parameters that several nodes read (--json)", len(r.Step.Tied)-most)
-			break
-		}
-		e.say("%s", t)
+	if !t.NoVerify {
+		fmt.Fprintf(out, "verified             in %.0f ms\n", t.Times.Verify)
 	}
-	for i, w := range r.Step.Warnings {
-		if i == most {
-			e.say("… and %d more of this kind", len(r.Step.Warnings)-most)
-			break
-		}
-		e.say("%s", w)
+	if s := r.OrderSolver; s != nil {
+		fmt.Fprintf(out, "%-20s %s\n", s.Name, SolverText(s.Version, string(s.Status), s.Why, s.Whole, s.Bound, s.Seconds))
+	}
+	if s := r.PlacementSolver; s != nil {
+		fmt.Fprintf(out, "%-20s %s\n", s.Name+", placement", SolverText(s.Version, string(s.Status), s.Why, s.Whole, s.Bound, s.Seconds))
+	}
+	t.Accuracy.print(out)
+	if h := r.FoldHint; h != nil {
+		fmt.Fprintln(out, explain.FoldHint(h))
+	}
+	if h := r.AttentionHint; h != nil {
+		fmt.Fprintln(out, explain.AttentionHint(h, r.Plan.Summary.PeakBytes))
 	}
 }
 

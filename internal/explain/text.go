@@ -1,4 +1,4 @@
-package main
+package explain
 
 import (
 	"fmt"
@@ -7,31 +7,14 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/internal/units"
-	"github.com/onnxmem/onnxmem/passes"
-	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// explainer prints an explanation.
-type explainer struct {
-	*explained
-	file string
-	step []int // of each node: its step
-}
-
-func newExplainer(file string, x *explained) *explainer {
-	w := &explainer{x, file, make([]int, len(x.order))}
-	for i, v := range x.order {
-		w.step[v] = i
-	}
-	return w
-}
-
-// print prints the explanation.
-func (w *explainer) print(out io.Writer) {
+// Print prints the explanation for people.
+func (w *Explanation) Print(out io.Writer) {
 	gap := "no order does better"
 	if w.Bound < w.Peak {
-		gap = fmt.Sprintf("no order goes below %s; the gap of %.2f %% is open", units.Bytes(w.Bound), gapPercent(w.Bound, w.Peak))
+		gap = fmt.Sprintf("no order goes below %s; the gap of %.2f %% is open", units.Bytes(w.Bound), units.GapPercent(w.Bound, w.Peak))
 	}
 	fmt.Fprintf(out, "%s: the peak is %s: %s\n", units.Name(w.file), units.Bytes(w.Peak), gap)
 	where := "there are no nodes; "
@@ -52,7 +35,7 @@ func (w *explainer) print(out io.Writer) {
 	}
 	w.relief(out)
 	if w.hint != nil {
-		fmt.Fprintln(out, "\n"+foldHint(w.hint))
+		fmt.Fprintln(out, "\n"+FoldHint(w.hint))
 		for i, t := range w.hint.Tensors {
 			if i == maxListed {
 				fmt.Fprintf(out, "  … and %d more\n", len(w.hint.Tensors)-maxListed)
@@ -63,25 +46,11 @@ func (w *explainer) print(out io.Writer) {
 	}
 }
 
-// foldHint says what --fold any would save.
-func foldHint(h *passes.FoldHint) string {
-	return fmt.Sprintf("with --fold any      peak %s instead of %s, total %s instead of %s: products would read %s as it lies",
-		units.Short(h.PeakBytes), units.Short(h.ExactPeakBytes), units.Short(h.TotalBytes), units.Short(h.ExactTotalBytes), units.Name(h.Tensors[0]))
-}
-
-// attentionHint says what --attention would save of a peak.
-func attentionHint(h *passes.AttentionHint, peak int64) string {
-	if h.KeptBytes > 0 {
-		return fmt.Sprintf("with --attention     the backward pass would not keep weights of attention, which are %s of the peak", units.Short(h.KeptBytes))
-	}
-	return fmt.Sprintf("with --attention     peak %s instead of %s: scores would be in no memory", units.Short(h.PeakBytes), units.Short(peak))
-}
-
 // maxListed is the number of buffers that a list shows.
 const maxListed = 8
 
 // listBuffers lists buffers, each with its maker and the readers that keep it alive.
-func (w *explainer) listBuffers(out io.Writer, live []schedule.Holding, here int32) {
+func (w *Explanation) listBuffers(out io.Writer, live []schedule.Holding, here int32) {
 	var rest int64
 	for i, h := range live {
 		if i >= maxListed {
@@ -96,7 +65,7 @@ func (w *explainer) listBuffers(out io.Writer, live []schedule.Holding, here int
 }
 
 // buffer names the tensors of a buffer.
-func (w *explainer) buffer(h schedule.Holding) string {
+func (w *Explanation) buffer(h schedule.Holding) string {
 	var names []string
 	for _, t := range h.Tensors {
 		names = append(names, w.tensor(t))
@@ -107,7 +76,7 @@ func (w *explainer) buffer(h schedule.Holding) string {
 	return strings.Join(names, ", over it ")
 }
 
-func (w *explainer) tensor(t int32) string {
+func (w *Explanation) tensor(t int32) string {
 	if name := w.p.Tensors[t].Name; name != "" {
 		return units.Name(name)
 	}
@@ -115,7 +84,7 @@ func (w *explainer) tensor(t int32) string {
 }
 
 // node names a node, its operator and its step.
-func (w *explainer) node(v int32) string {
+func (w *Explanation) node(v int32) string {
 	n := &w.p.Nodes[v]
 	name := units.Name(n.Name)
 	if name == "" {
@@ -128,7 +97,7 @@ func (w *explainer) node(v int32) string {
 }
 
 // describeLife says where a buffer comes from and what keeps it alive while a node runs.
-func (w *explainer) describeLife(h schedule.Holding, here int32) string {
+func (w *Explanation) describeLife(h schedule.Holding, here int32) string {
 	var parts []string
 	switch {
 	case len(h.Tensors) == 0:
@@ -161,10 +130,10 @@ func (w *explainer) describeLife(h schedule.Holding, here int32) string {
 	return strings.Join(parts, "; ")
 }
 
-func (w *explainer) at(v int32) string { return fmt.Sprintf("%s at step %d", w.node(v), w.step[v]) }
+func (w *Explanation) at(v int32) string { return fmt.Sprintf("%s at step %d", w.node(v), w.step[v]) }
 
 // proofs says why no order does better.
-func (w *explainer) proofs(out io.Writer) {
+func (w *Explanation) proofs(out io.Writer) {
 	if w.Bound < w.Peak {
 		fmt.Fprintf(out, "\nwhy no order goes below %s:\n", units.Group(w.Bound))
 	} else {
@@ -188,7 +157,7 @@ func (w *explainer) proofs(out io.Writer) {
 
 // proof explains one certificate: the nodes that must have run, and the buffers
 // that they leave live.
-func (w *explainer) proof(out io.Writer, f schedule.Proof) {
+func (w *Explanation) proof(out io.Writer, f schedule.Proof) {
 	switch f.Kind {
 	case schedule.KindFirst:
 		fmt.Fprintf(out, "  of %s one runs first, before the others; at the least load that is\n", w.set(f.Nodes))
@@ -234,7 +203,7 @@ func nodesHaveRun(n int) string {
 }
 
 // set names a few nodes of a set.
-func (w *explainer) set(list []int32) string {
+func (w *Explanation) set(list []int32) string {
 	const most = 3
 	var names []string
 	for _, v := range list[:min(len(list), most)] {
@@ -248,7 +217,7 @@ func (w *explainer) set(list []int32) string {
 }
 
 // relief says how much less memory for a tensor lowers the bound and the peak.
-func (w *explainer) relief(out io.Writer) {
+func (w *Explanation) relief(out io.Writer) {
 	if len(w.Relief) == 0 {
 		return
 	}
@@ -263,122 +232,9 @@ func (w *explainer) relief(out io.Writer) {
 
 // formatOutlook formats a bound and a peak. A smaller tensor can raise the peak,
 // because it no longer fits the tensor that it overwrites, or that overwrites it.
-func (w *explainer) formatOutlook(o schedule.Outlook) (bound, peak string) {
+func (w *Explanation) formatOutlook(o schedule.Outlook) (bound, peak string) {
 	if o.Bound >= w.Peak {
 		return "no gain", ""
 	}
 	return units.Group(o.Bound), units.Group(o.Peak)
-}
-
-// The JSON form of an explanation.
-type (
-	explanation struct {
-		File     string           `json:"file"`
-		Nodes    int              `json:"nodes"`
-		Peak     int64            `json:"peak_bytes"`
-		Bound    int64            `json:"lower_bound_bytes"`
-		Optimal  bool             `json:"optimal"`
-		PeakStep int              `json:"peak_step"`
-		PeakNode string           `json:"peak_node"`
-		Live     []holding        `json:"live"`
-		Proofs   []explainProof   `json:"proofs"`
-		Relief   []relief         `json:"relief"`
-		Float32  *explainWide     `json:"float32,omitempty"`
-		Slices   *explainSlices   `json:"slices,omitempty"`
-		Limit    *explainLimit    `json:"limit,omitempty"`
-		FoldAny  *passes.FoldHint `json:"fold_any,omitempty"`
-	}
-	holding struct {
-		Tensors []string `json:"tensors"`
-		Kind    string   `json:"kind,omitempty"`
-		Bytes   int64    `json:"bytes"`
-		Maker   *place   `json:"maker"` // null: live from the start
-		Keepers []place  `json:"keepers"`
-		Output  bool     `json:"output"`
-		Forced  bool     `json:"forced"`
-	}
-	place struct {
-		Node string `json:"node"`
-		Step int    `json:"step"`
-	}
-	explainProof struct {
-		Kind   string    `json:"kind"`
-		Value  int64     `json:"value_bytes"`
-		Nodes  []place   `json:"nodes"`
-		Node   *place    `json:"node"` // null: none
-		Before int       `json:"nodes_before"`
-		After  int       `json:"nodes_after"`
-		Ran    int       `json:"nodes_run"`
-		Live   []holding `json:"live"`
-	}
-	relief struct {
-		Tensors []string `json:"tensors"`
-		Bytes   int64    `json:"bytes"`
-		Absent  outlook  `json:"absent"`
-		Half    outlook  `json:"half"`
-	}
-	outlook struct {
-		Bound int64  `json:"lower_bound_bytes"`
-		Peak  int64  `json:"peak_bytes"`
-		Kind  string `json:"certificate,omitempty"`
-	}
-)
-
-// explanation returns the object that --json prints.
-func (w *explainer) explanation() explanation {
-	x := explanation{
-		File: w.file, Nodes: len(w.order), Peak: w.Peak, Bound: w.Bound, Optimal: w.Peak == w.Bound, PeakStep: w.PeakStep,
-		Live: w.holdingsJSON(w.Live), Proofs: []explainProof{}, Relief: []relief{}, Float32: w.wide, Slices: w.slices, Limit: w.limit, FoldAny: w.hint,
-	}
-	if w.PeakNode >= 0 {
-		x.PeakNode = w.p.Nodes[w.PeakNode].Name
-	}
-	for _, f := range w.Proofs {
-		x.Proofs = append(x.Proofs, explainProof{
-			f.Kind, f.Value, w.places(f.Nodes), w.placeOf(f.Node), f.Before, f.After, f.Ran, w.holdingsJSON(f.Live),
-		})
-	}
-	for _, r := range w.Relief {
-		x.Relief = append(x.Relief, relief{
-			w.tensorNames(r.Tensors), r.Bytes,
-			outlook{r.Absent.Bound, r.Absent.Peak, r.Absent.Kind},
-			outlook{r.Half.Bound, r.Half.Peak, r.Half.Kind},
-		})
-	}
-	return x
-}
-
-func (w *explainer) holdingsJSON(live []schedule.Holding) []holding {
-	list := []holding{}
-	for _, h := range live {
-		kind := plan.KindWorkspace
-		if len(h.Tensors) > 0 {
-			kind = w.p.Tensors[h.Tensors[0]].Kind
-		}
-		list = append(list, holding{w.tensorNames(h.Tensors), kind, h.Bytes, w.placeOf(h.Maker), w.places(h.Keepers), h.Output, h.Forced})
-	}
-	return list
-}
-
-func (w *explainer) tensorNames(list []int32) []string {
-	names := []string{}
-	for _, t := range list {
-		names = append(names, w.p.Tensors[t].Name)
-	}
-	return names
-}
-
-func (w *explainer) places(list []int32) []place {
-	places := []place{}
-	for _, v := range list {
-		places = append(places, *w.placeOf(v))
-	}
-	return places
-}
-
-func (w *explainer) placeOf(v int32) *place {
-	if v < 0 {
-		return nil
-	}
-	return &place{w.p.Nodes[v].Name, w.step[v]}
 }
