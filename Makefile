@@ -254,6 +254,19 @@ cross: ## build for every platform
 		flags=(); if [ "$$p" != "$$(go env GOHOSTOS)/$$(go env GOHOSTARCH)" ]; then flags=('-gcflags=all=-N -l -dwarf=false' '-ldflags=-s -w'); fi; \
 		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build "$${flags[@]}" ./...; done
 
+.PHONY: web
+web: ## build the page for browsers into build/web and the npm package into build/npm
+	@CGO_ENABLED=0 go run ./web/bundle -version $(VERSION)
+
+.PHONY: web-serve
+web-serve: ## serve the page on this machine alone: ADDRESS=localhost:8080
+	@go run ./web/bundle -serve $(or $(ADDRESS),localhost:8080)
+
+.PHONY: web-test
+web-test: build web ## compare the npm package's plans, figures and messages with the command's, in Node 20 or later
+	@if ! command -v node >/dev/null; then echo "no Node: the npm package is not tested"; exit 0; fi; \
+		node web/test/equal.mjs $(CURDIR)/bin/onnxmem "$(ONNXMEM_DATA)"
+
 .PHONY: wheels
 wheels: $(ZIG) ## build the Python wheels of every platform into build/wheels; WHEELS='host' or 'linux/arm64 ...': only these (a C compiler, Zig's, from PyPI)
 	@rm -rf build/wheels
