@@ -38,6 +38,8 @@ type Claim struct {
 	Firsts []int32 // nodes whose first run may prove it
 	Steps  []int   // nodes as they run
 
+	Traffic *Traffic // of traffic
+
 	// Of a placement: the buffers that are live at one step.
 	Live []Live
 
@@ -169,6 +171,9 @@ func earlier(page, name string) (list []string) {
 
 // Write writes the formula and the proof of a claim, and returns the upper end of what it proves.
 func (c *Claim) Write(opb, pbp io.Writer) (upper int64, err error) {
+	if c.Traffic != nil {
+		return c.writeTraffic(opb, pbp)
+	}
 	if c.Problem == nil {
 		return c.Bytes, c.writeLive(opb, pbp)
 	}

@@ -22,7 +22,7 @@ func (v *verifier) writeProofs() error {
 	}
 	claims := append([]proof.Claim{v.orderProof(), v.placementProof()}, v.claims...)
 	if t := v.r.Tiered; t != nil && t.SlowTrafficBoundBytes > 0 {
-		claims = append(claims, proof.Claim{Name: "traffic", Bytes: t.SlowTrafficBoundBytes, Refused: "no proof is written of the bound of the traffic: verify has evaluated the prices that it rests on"})
+		claims = append(claims, proof.TrafficOf(&v.traffic, t.SlowTrafficBoundBytes))
 	}
 	if l := v.r.Limited; l != nil && l.ExtraCostBound != nil && *l.ExtraCostBound > 0 {
 		claims = append(claims, proof.Claim{Name: "extra-time", Refused: "no proof is written of the bound of the extra time, which verify takes as claimed"})

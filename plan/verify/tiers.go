@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/proof"
+	"github.com/onnxmem/onnxmem/internal/proof/model"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
@@ -352,8 +354,15 @@ func (v *verifier) trafficBound(s *scope, groups []int, uses [][]access, layers 
 		v.Fault(CodeTraffic, "traffic_prices: entry %d: expected prices above 0, ascending by steps up to %d, found %d at step %d", next, steps, v.Plan.TrafficPrices[next].Price, v.Plan.TrafficPrices[next].Step)
 		return 0
 	}
+	v.traffic = proof.Traffic{Capacity: capacity}
+	for _, x := range v.Plan.TrafficPrices {
+		v.traffic.Steps, v.traffic.Prices = append(v.traffic.Steps, x.Step), append(v.traffic.Prices, x.Price)
+	}
 	bound := new(big.Int)
 	stay := func(from, to int, bytes, saves int64) { // of bytes that stay from behind one step to another
+		if bytes > 0 && until[to+1].Cmp(until[from+1]) > 0 {
+			v.traffic.Stays = append(v.traffic.Stays, model.Stay{From: from, To: to, Bytes: bytes, Cost: saves})
+		}
 		worth := new(big.Int).Sub(until[to+1], until[from+1])
 		if least := big.NewInt(saves); worth.Cmp(least) > 0 {
 			worth = least

@@ -128,6 +128,7 @@ type verifier struct {
 
 	bounded *scope        // whose bound the certificates prove
 	claims  []proof.Claim // of points
+	traffic proof.Traffic // of pools
 
 	pointsOf *pointChecker // of a plan for ranges whose points were checked; else nil
 
