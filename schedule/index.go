@@ -42,7 +42,11 @@ func index(p *Problem) *indexed.Graph {
 // readersOf returns the consumers of each tensor, ascending, each once, without its
 // producer.
 func readersOf(p *Problem) indexed.Lists {
-	l := indexed.Lists{Start: make([]int32, 1, len(p.Tensors)+1)}
+	size := 0
+	for i := range p.Tensors {
+		size += len(p.Tensors[i].Consumers)
+	}
+	l := indexed.Lists{Start: make([]int32, 1, len(p.Tensors)+1), Items: make([]int32, 0, size)}
 	for i := range p.Tensors {
 		t := &p.Tensors[i]
 		from := len(l.Items)

@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 )
@@ -20,6 +22,7 @@ func (x *Rules) Shared(m *graph.Model, given map[string]graph.Literal, calls map
 // time.
 func (r *Region) share() error {
 	g := r.G
+	r.Storages = slices.Grow(r.Storages, len(g.Tensors))
 	for id, t := range g.Tensors {
 		id := graph.TensorID(id)
 		switch {

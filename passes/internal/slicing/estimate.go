@@ -157,6 +157,8 @@ type room struct {
 	numbers []int
 	taken   [][]rows
 	live    []int
+	text    []byte
+	seen    []bool
 }
 
 // time returns the time of a slice: of its copies of the nodes, of taking the rows of

@@ -33,9 +33,9 @@ type measureKey struct {
 // maps and edges.
 func (r *Region) signature() signature {
 	p, numbers := r.p, r.pieces()
-	text := make([]byte, 0, 128*len(r.Nodes))
+	text := p.room.text[:0]
 	number := func(v int64) { text = binary.AppendVarint(text, v) }
-	seen := make([]bool, len(r.Inputs)+numbers.made)
+	seen := zeroed(p.room.seen, len(r.Inputs)+numbers.made)
 	tensor := func(t graph.TensorID, k int32) {
 		number(int64(k))
 		if k == noPiece || seen[len(r.Inputs)+int(k)] {
@@ -97,6 +97,7 @@ func (r *Region) signature() signature {
 	for _, t := range r.Outputs {
 		tensor(t, r.number(t))
 	}
+	p.room.text, p.room.seen = text, seen
 	return sha256.Sum256(text)
 }
 

@@ -49,7 +49,7 @@ func (l Lists) Inverse(n int) Lists {
 
 // MadeBy returns for each node the tensors that it makes.
 func MadeBy(producer []int32, nodes int) Lists {
-	l := Lists{Start: make([]int32, 1, len(producer)+1)}
+	l := Lists{Start: make([]int32, 1, len(producer)+1), Items: make([]int32, 0, len(producer))}
 	for _, v := range producer {
 		if v >= 0 {
 			l.Items = append(l.Items, v)
