@@ -93,8 +93,11 @@ func compileLibrary(t target, cc []string) ([]byte, error) {
 	path := filepath.Join(dir, t.library())
 	args := append(slices.Clone(cc[1:]), "-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-o", path)
 	args = append(args, sources...)
-	if t.os == "linux" {
+	switch t.os {
+	case "linux":
 		args = append(args, "-pthread", "-ldl")
+	case "darwin": // otherwise the library names the temporary folder
+		args = append(args, "-Wl,-install_name,@rpath/"+t.library())
 	}
 	if text, err := exec.Command(cc[0], args...).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s: %s: %s", t, cc[0], cmp.Or(strings.TrimSpace(string(text)), err.Error()))
