@@ -54,7 +54,11 @@ func (t target) buildPlanner(cc []string) ([]byte, error) {
 	if text, err := c.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("libonnxmem for %s: %s", t, cmp.Or(strings.TrimSpace(string(text)), err.Error()))
 	}
-	return os.ReadFile(path)
+	library, err := os.ReadFile(path)
+	if err != nil || t.os != "windows" {
+		return library, err
+	}
+	return withoutPDB(library)
 }
 
 // crossPlanner builds libonnxmem for a wheel. A platform for which Zig does not link it is named, and its wheel
