@@ -91,6 +91,23 @@ type tab struct {
 // not draw.
 func open(t *testing.T, browser context.Context, p *plan.Plan) *tab {
 	t.Helper()
+	b := listen(t, browser)
+	var page bytes.Buffer
+	if err := report.Page(&page, p, "made for a test"); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "report.html")
+	b.bytes = page.Len()
+	if err := os.WriteFile(path, page.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	b.run(log.Enable(), cdppage.BringToFront(), chromedp.Navigate("file://"+filepath.ToSlash(path)), chromedp.WaitVisible("#live tbody"))
+	return b
+}
+
+// listen opens a tab in which every complaint fails the test.
+func listen(t *testing.T, browser context.Context) *tab {
+	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
 	b := &tab{T: t, ctx: ctx}
@@ -116,16 +133,7 @@ func open(t *testing.T, browser context.Context, p *plan.Plan) *tab {
 			b.mu.Unlock()
 		}
 	})
-	var page bytes.Buffer
-	if err := report.Page(&page, p, "made for a test"); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "report.html")
-	b.bytes = page.Len()
-	if err := os.WriteFile(path, page.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	b.run(log.Enable(), cdppage.BringToFront(), chromedp.Navigate("file://"+filepath.ToSlash(path)), chromedp.WaitVisible("#live tbody"))
+	chromedp.Run(ctx, log.Enable(), cdppage.BringToFront())
 	t.Cleanup(func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
