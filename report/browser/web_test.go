@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -24,7 +26,7 @@ func TestPlannerPage(t *testing.T) {
 		t.Skip("no page: make web builds it")
 	}
 	b := listen(t, startBrowser(t))
-	m, err := models.Build("mobilenet_v2", models.Options{Set: map[string]string{"width": "0.25"}})
+	m, err := models.Build("mobilenet_v2", models.Options{Set: map[string]string{"width": "0.25", "size": "160"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,5 +58,23 @@ func TestPlannerPage(t *testing.T) {
 			}
 			b.screenshot(fmt.Sprintf("planner-%d-%s", width, scheme))
 		}
+	}
+
+	long := chromedp.WithPollingTimeout(3 * time.Minute)
+	// A training step has other figures; the price of a limit stands beside the slider; a run that is cancelled ends.
+	before := b.text("#figure-peak")
+	b.run(chromedp.Click("#train"), chromedp.Click("#limited"), chromedp.Click("#price"),
+		chromedp.Poll(fmt.Sprintf(`document.getElementById("figure-peak").textContent !== %q && document.getElementById("cancel").hidden`, before), nil, long))
+	b.run(chromedp.Evaluate(`$("limit").value = 80; $("limit").dispatchEvent(new Event("input"))`, nil))
+	if note := b.text("#limit-note"); !strings.HasPrefix(note, "80 % of the best order's peak: ") || !strings.HasSuffix(note, " % more time") {
+		t.Errorf("beside the slider stands %q", note)
+	}
+	b.run(chromedp.Click("#go"), chromedp.Click("#cancel"), chromedp.Poll(`document.getElementById("cancel").hidden`, nil, long))
+	if text := b.text("#error"); text != "" {
+		t.Errorf("after a run that was cancelled: %q", text)
+	}
+	b.run(chromedp.Click("#go"), chromedp.Poll(`document.getElementById("cancel").hidden && document.getElementById("text").textContent.includes("limit")`, nil, long))
+	if peak := b.text("#figure-peak"); peak == "" || peak == before {
+		t.Errorf("below a limit, the peak is %q", peak)
 	}
 }

@@ -85,6 +85,7 @@ async function busy(work) {
 function open(file, name) {
   state.file = file;
   state.name = name;
+  state.frontier = null;
   $("name").textContent = `${name}, ${bytes(file.size)}`;
   $("result").hidden = true;
   $("options").hidden = true;
@@ -178,7 +179,9 @@ async function plan(current, more = []) {
   show(m.answer);
   $("notes").replaceChildren(...m.answer.notes.map((n) => Object.assign(document.createElement("li"), { textContent: n })));
   if (m.files.limits) $("limits").innerHTML = new TextDecoder().decode(m.files.limits[0]);
-  state.frontier = m.answer.frontier || state.frontier;
+  const priced = flags().filter((f) => !f.startsWith("--limit")).join(" ");
+  if (m.answer.frontier) Object.assign(state, { priced, frontier: m.answer.frontier, best: m.answer.plain_peak_bytes ?? m.answer.peak_bytes });
+  else if (priced !== state.priced) state.frontier = null; // of another step
   note();
   for (const row of rows()) {
     const r = state.ranges[row.dataset.name], at = row.querySelector(".at");
@@ -248,8 +251,13 @@ function downloads() {
 function note() {
   const percent = Number($("limit").value);
   let text = percent < 100 ? `${percent} % of the best order's peak` : "no limit";
-  const point = (state.frontier || []).find((p) => p.percent === percent || false);
-  if (point) text += `: ${point.price}`;
+  // The frontier has the limits of the slider, in bytes, down to the first that is impossible.
+  const list = state.frontier || [], at = (p) => Math.round(20 * p.limit_bytes / state.best) * 5;
+  const point = list.find((p) => at(p) === percent) || list.find((p) => p.impossible && percent < at(p));
+  if (point && percent < 100) {
+    if (point.extra_cost_percent !== null) text += `: ${point.extra_cost_percent.toFixed(1)} % more time`;
+    else text += point.impossible ? ": impossible" : ": no plan found";
+  }
   $("limit-note").textContent = text;
 }
 
