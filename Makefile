@@ -263,9 +263,10 @@ web-serve: ## serve the page on this machine alone: ADDRESS=localhost:8080
 	@go run ./web/bundle -serve $(or $(ADDRESS),localhost:8080)
 
 .PHONY: web-test
-web-test: build web ## compare the npm package's plans, figures and messages with the command's, in Node 20 or later
-	@if ! command -v node >/dev/null; then echo "no Node: the npm package is not tested"; exit 0; fi; \
-		node web/test/equal.mjs $(CURDIR)/bin/onnxmem "$(ONNXMEM_DATA)"
+web-test: build web ## compare the npm package's plans, figures and messages with the command's, in Node 20 or later; press the page's buttons in a browser
+	@if ! command -v node >/dev/null; then echo "no Node: the npm package is not tested"; \
+		else node web/test/equal.mjs $(CURDIR)/bin/onnxmem "$(ONNXMEM_DATA)"; fi
+	@cd report/browser && go test $(TIMEOUT) -count=1 -vet=off -json -run '^TestPlannerPage$$' . | (cd ../.. && go run ./internal/testreport)
 
 .PHONY: wheels
 wheels: $(ZIG) ## build the Python wheels of every platform into build/wheels; WHEELS='host' or 'linux/arm64 ...': only these (a C compiler, Zig's, from PyPI)

@@ -46,7 +46,7 @@ func startBrowser(t *testing.T) context.Context {
 		chromedp.WSURLReadTimeout(time.Minute), chromedp.UserDataDir(profile(t)))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel = context.WithTimeout(ctx, 15*time.Minute)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)

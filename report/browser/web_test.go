@@ -38,8 +38,9 @@ func TestPlannerPage(t *testing.T) {
 	if err := onnx.Write(path, m, im, onnx.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	long := chromedp.WithPollingTimeout(10 * time.Minute)
 	b.run(chromedp.Navigate("file://"+filepath.ToSlash(page)), chromedp.SetUploadFiles("#file", []string{path}, chromedp.ByQuery),
-		chromedp.WaitVisible("#figure-peak"), chromedp.Poll(`document.getElementById("why").textContent.length > 10`, nil))
+		chromedp.WaitVisible("#figure-peak"), chromedp.Poll(`document.getElementById("why").textContent.length > 10`, nil, long))
 	for _, id := range []string{"peak", "bound", "arena"} {
 		if text := b.text("#figure-" + id); text == "" || text == "0 B" {
 			t.Errorf("figure %s: %q", id, text)
@@ -60,7 +61,6 @@ func TestPlannerPage(t *testing.T) {
 		}
 	}
 
-	long := chromedp.WithPollingTimeout(3 * time.Minute)
 	// A training step has other figures; the price of a limit stands beside the slider; a run that is cancelled ends.
 	before := b.text("#figure-peak")
 	b.run(chromedp.Click("#train"), chromedp.Click("#limited"), chromedp.Click("#price"),
