@@ -1,8 +1,10 @@
 package browser
 
 import (
+	"encoding/base64"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -48,6 +50,29 @@ func TestPlannerPage(t *testing.T) {
 	}
 	if why := b.text("#why"); len(why) < 100 {
 		t.Errorf("no explanation: %q", why)
+	}
+	// What is offered as downloads has the bytes of the command's files.
+	command, err := filepath.Abs(filepath.Join("..", "..", "bin", "onnxmem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned := filepath.Join(filepath.Dir(path), "mobilenet.planned.onnx")
+	if out, err := exec.Command(command, "optimize", path, planned).CombinedOutput(); err != nil {
+		t.Fatalf("the command (make build): %v: %s", err, out)
+	}
+	b.run(chromedp.Evaluate(`made = null; makeURL = URL.createObjectURL;
+		URL.createObjectURL = (blob) => { blob.arrayBuffer().then((a) => { made = Array.from(new Uint8Array(a), (x) => String.fromCharCode(x)).join(""); }); return makeURL(blob); }`, nil))
+	for title, file := range map[string]string{"Planned model": planned, "Plan (JSON)": strings.TrimSuffix(planned, ".onnx") + ".plan.json"} {
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		b.run(chromedp.Evaluate(fmt.Sprintf(`made = null; [...document.querySelectorAll("#downloads button")].find((x) => x.textContent === %q).click()`, title), nil),
+			chromedp.Poll(`made !== null`, nil), chromedp.Evaluate(`btoa(made)`, &got))
+		if bytes, err := base64.StdEncoding.DecodeString(got); err != nil || string(bytes) != string(want) {
+			t.Errorf("%s: %d B (%v), %d B by the command, and others", title, len(bytes), err, len(want))
+		}
 	}
 	for _, width := range []int64{390, 800, 1300} {
 		for _, scheme := range []string{"light", "dark"} {
