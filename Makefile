@@ -97,7 +97,7 @@ test-unswept: ## run the tests that make test runs, but for those that make swee
 		exit $$failed; } | go run ./internal/testreport
 
 .PHONY: sweeps
-sweeps: build web ## run the tests that make test leaves out, or does in part, since each takes seconds
+sweeps: ## run the tests that make test leaves out, or does in part, since each takes seconds
 	@export GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 ONNXMEM_SWEEPS=1; { failed=0; \
 		go test $(TIMEOUT) -vet=off -json -run '$(SWEEPS)' $(SWEEP_PACKAGES) || failed=1; \
 		(cd report/browser && go test $(TIMEOUT) -vet=off -json .) || failed=1; \
