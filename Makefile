@@ -189,7 +189,7 @@ lint: $(STATICCHECK) $(GOFUMPT) $(ACTIONLINT) ## run go vet, staticcheck, gofump
 	CGO_ENABLED=0 $(STATICCHECK) ./...
 	@cd report/browser && CGO_ENABLED=0 go vet . && CGO_ENABLED=0 $(STATICCHECK) .
 	@$(ACTIONLINT) .github/workflows/*.yml
-	@unformatted=$$($(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then echo "not formatted, see gofumpt -d:"; echo "$$unformatted"; exit 1; fi
+	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs $(GOFUMPT) -l); if [ -n "$$unformatted" ]; then echo "not formatted, see gofumpt -d:"; echo "$$unformatted"; exit 1; fi
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s)

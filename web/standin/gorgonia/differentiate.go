@@ -42,12 +42,12 @@ func Backpropagate(outputs, gradOutputs, wrt Nodes) (Nodes, error) {
 	}
 	for _, n := range wrt {
 		if !affects[n] {
-			return nil, errors.New("Non Differentiable WRTs")
+			return nil, errors.New("non-differentiable inputs")
 		}
 	}
 	for _, n := range outputs {
 		if !affected[n] {
-			return nil, errors.New("Non-Differentable Outputs")
+			return nil, errors.New("non-differentiable outputs")
 		}
 	}
 	terms := map[*Node]Nodes{}
@@ -60,7 +60,7 @@ func Backpropagate(outputs, gradOutputs, wrt Nodes) (Nodes, error) {
 			continue
 		}
 		if len(terms[n]) == 0 {
-			return nil, errors.New("No gradients found for node")
+			return nil, errors.New("no gradients found for a node")
 		}
 		grad := terms[n][0]
 		for _, t := range terms[n][1:] {
@@ -74,7 +74,7 @@ func Backpropagate(outputs, gradOutputs, wrt Nodes) (Nodes, error) {
 		}
 		op, is := n.op.(SDOp)
 		if !is {
-			return nil, errors.New("Not a SymDifOp")
+			return nil, errors.New("an operator without a gradient")
 		}
 		grads, err := op.SymDiff(n.children, n, grad)
 		if err != nil {
