@@ -130,7 +130,7 @@ class TestFused(unittest.TestCase):
         network, (x, labels) = image()
         plain, _, _ = step(min_cut_rematerialization_partition, network.double(), (x.double(), labels))
         network, (x, labels) = image()
-        p = onnxmem_torch.Partitioner("65%", strict=True)
+        p = onnxmem_torch.Partitioner("63%", strict=True)  # with more room, some copies stay
         ours, ((forward, backward),), _ = step(p, network.double(), (x.double(), labels))
         self.assertGreater(p.reports[0].repeated, 0)
         handed = [n.meta["val"] for n in backward.graph.find_nodes(op="placeholder") if n.name.endswith("_same")]
