@@ -21,13 +21,20 @@ func ProcessBytes(p *plan.Plan) int64 {
 			sum = units.Add(sum, pool.Bytes)
 		}
 	}
+	sum = units.Add(sum, InputBytes(p))
+	for i := range p.Subgraphs {
+		nodes += len(p.Subgraphs[i].Steps)
+	}
+	return memory.RunBytes(sum, nodes)
+}
+
+// InputBytes is the size of the inputs, whose values a process of `onnxmem run` holds beside their
+// places in the arena.
+func InputBytes(p *plan.Plan) (sum int64) {
 	for i := range p.Buffers {
 		if b := &p.Buffers[i]; b.Kind == plan.KindInput {
 			sum = units.Add(sum, b.Bytes)
 		}
 	}
-	for i := range p.Subgraphs {
-		nodes += len(p.Subgraphs[i].Steps)
-	}
-	return memory.RunBytes(sum, nodes)
+	return sum
 }

@@ -23,7 +23,7 @@ func (f *fitter) largest(row *Row, a *Answer) (int64, error) {
 			above, high = next, Need{}
 		case err != nil:
 			return 0, err
-		case f.fits(row, n):
+		case row.fits(n):
 			fits, low = next, n
 		default:
 			above, high = next, n

@@ -106,7 +106,7 @@ func Model(ctx context.Context, job optimize.Job, open func() (*onnx.File, error
 	for _, d := range devices {
 		row := Row{Device: d, Taken: d.Taken(r.Plan), Trained: job.Train}
 		began(d.Name)
-		if row.Fits = f.fits(&row, a.Need); !row.Fits {
+		if row.Fits = row.fits(a.Need); !row.Fits {
 			if err := f.price(&row, a); err != nil {
 				return nil, err
 			}
@@ -137,13 +137,8 @@ func (f *fitter) batchDim() string {
 }
 
 func needOf(p *plan.Plan) Need {
-	n := Need{Arena: p.Summary.ArenaBytes, Resident: p.Summary.ResidentBytes, Bound: p.Summary.LowerBoundBytes}
-	for i := range p.Buffers {
-		if b := &p.Buffers[i]; b.Kind == plan.KindInput {
-			n.Inputs = units.Add(n.Inputs, b.Bytes)
-		}
-	}
-	return n
+	s := &p.Summary
+	return Need{Arena: s.ArenaBytes, Resident: s.ResidentBytes, Inputs: optimize.InputBytes(p), Bound: s.LowerBoundBytes}
 }
 
 // plan plans a job's model; verify says whether the plan is verified.
@@ -166,20 +161,16 @@ func (f *fitter) plan(job optimize.Job, verify bool) (*passes.Result, error) {
 	return r, err
 }
 
-// fits reports whether a plan fits a device.
-func (f *fitter) fits(row *Row, n Need) bool {
-	return n.Arena <= row.room(n) && !flashFull(row, n)
-}
+// fits reports whether a plan fits the device.
+func (r *Row) fits(n Need) bool { return n.Arena <= r.room(n) && !r.flashFull(n) }
 
-func flashFull(row *Row, n Need) bool {
-	return row.inFlash() && row.Flash > 0 && n.Resident > row.Flash
-}
+func (r *Row) flashFull(n Need) bool { return r.inFlash() && r.Flash > 0 && n.Resident > r.Flash }
 
 // price looks for a plan that fits with extra time, and says why there is none.
 func (f *fitter) price(row *Row, a *Answer) error {
 	room := row.room(a.Need)
 	switch {
-	case flashFull(row, a.Need):
+	case row.flashFull(a.Need):
 		row.Why, row.Proven = fmt.Sprintf("the weights take %s of flash", units.Short(a.Need.Resident)), true
 		return nil
 	case room <= 0:

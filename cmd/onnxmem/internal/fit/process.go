@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/ops"
@@ -38,13 +40,8 @@ func unread(g *graph.Graph) (sum int64) {
 
 // readBytes returns how much of a weight a node reads at most, in whole pages.
 func readBytes(g *graph.Graph, n *graph.Node, weight graph.TensorID, whole int64) int64 {
-	if !ops.ReadsOutput(n) || len(n.Inputs) == 0 || n.Inputs[0] != weight || len(n.Outputs) == 0 {
+	if !ops.ReadsOutput(n) || len(n.Inputs) == 0 || len(n.Outputs) == 0 || n.Inputs[0] != weight || slices.Contains(n.Inputs[1:], weight) {
 		return whole
-	}
-	for _, other := range n.Inputs[1:] {
-		if other == weight {
-			return whole
-		}
 	}
 	return g.Tensors[n.Outputs[0]].Bytes + 2*pageBytes
 }
